@@ -105,12 +105,12 @@ class Cluster:
         self.server.patch(Target(names.PLURAL, namespace, name), {"spec": spec})
 
     def scale(self, replicas: int) -> None:
-        """Scale the job; with tasks, its last task. Odd sizes of a job with tasks are set through
-        the task, as in a user's manifest, and even ones as an autoscaler does.
+        """Scale the job; with tasks, its last task. It grows as by an autoscaler, and shrinks
+        through the task's own field, as in a user's manifest, if that field has another value.
         """
         spec, tasks = self.job().spec, self.read(names.PLURAL, "job")["spec"].get("tasks")
         size = max(1, replicas - spec.fixed)
-        if tasks and replicas % 2 and size != tasks[-1]["replicas"]:
+        if tasks and size < spec.scale and size != tasks[-1]["replicas"]:
             self.edit(tasks=[*tasks[:-1], tasks[-1] | {"replicas": size}])
         else:
             self.edit(replicas=size)

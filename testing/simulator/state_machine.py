@@ -310,6 +310,9 @@ def in_tasks(size: int, pod: Body, spec: Body) -> Body:
     template = {"spec": pod}
     tasks: list[Body] = [{"type": "learner", "template": template}]
     tasks += [{"type": "collector", "replicas": size - 1, "template": template}] if size > 1 else []
+    others = len(tasks) - 1
+    tasks[-1] |= {"minReplicas": max(1, spec["minReplicas"] - others)}
+    tasks[-1] |= {"maxReplicas": spec["maxReplicas"] - others}
     rest = {
         name: value
         for name, value in spec.items()

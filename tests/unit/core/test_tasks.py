@@ -18,6 +18,7 @@ from samples.builders import (
     container,
     given,
     job,
+    job_body,
     manifest,
     observed,
     plan,
@@ -265,3 +266,9 @@ def test_fewer_ranks_than_the_minimum_may_be_admitted() -> None:
     body["spec"]["tasks"][-1]["minReplicas"] = 3
     smaller = parse_job(body).resized(4)
     assert (gang_of(smaller).size, gang_of(smaller).minimum) == (4, 4)
+
+
+def test_a_job_whose_tasks_were_replaced_by_a_template_needs_no_write() -> None:
+    body = recorded(job_body(replicas=3), RECORD)
+    found = plan(parse_job(body), observed(), NOW).actions
+    assert not [one for one in found if isinstance(one, SetReplicas)]

@@ -55,15 +55,13 @@ def default_replicas(ctx: Context) -> tuple[Action, ...]:
     with tasks, it is the size of the last task, and follows that task's own field and bounds
     (api/last_task.py).
     """
-    if ctx.observed.queue.held_back:
-        return ()  # the job has fewer ranks than its spec says
+    # How many ranks less the job has here than in its spec.
+    held = ctx.observed.queue.held_back
     spec, record = ctx.job.spec, task_record(ctx.job.spec)
     known = ctx.job.metadata.annotations.get(names.ANNOTATION_LAST_TASK, "")
-    if not spec.tasks:
-        due = spec.replicas is None
-    else:
-        due = (spec.replicas, known) != (spec.scale, record)
-    return (SetReplicas(spec.scale, record),) if due else ()
+    outdated = spec.replicas != spec.scale if spec.tasks else spec.replicas is None
+    due = (outdated and not held) or (record and known != record)
+    return (SetReplicas(spec.scale + held, record),) if due else ()
 
 
 def _policy_actions(ctx: Context) -> tuple[Action, ...]:
