@@ -183,6 +183,9 @@ class Watched(Judged):
         assert self.cluster.names_of("services") == wanted
         assert self.served()
         self.check_budget_of(len(waiting))
+        if self.kueue is None:
+            spec = self.job.spec
+            assert (spec.replicas, status.desired) == (spec.scale, spec.fixed + spec.scale), spec
         assert is_true(status, PeersReady), status
         ips = {pod.rank: f"{pod.name}.job" if self.named else pod.ip for pod in self.pods()}
         for pod in self.pods():

@@ -318,6 +318,9 @@ def in_tasks(size: int, pod: Body, spec: Body, *, together: bool) -> Body:
     tasks: list[Body] = [{"type": "learner", "template": template, **own}]
     if left := size - learners:
         tasks.append({"type": "collector", "replicas": left, "template": template})
+    others = learners if left else 0
+    tasks[-1] |= {"minReplicas": max(1, spec["minReplicas"] - others)}
+    tasks[-1] |= {"maxReplicas": spec["maxReplicas"] - others}
     rest = {
         name: value
         for name, value in spec.items()

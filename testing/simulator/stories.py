@@ -113,6 +113,14 @@ LIVES: dict[str, tuple[str, tuple[Step, ...]]] = {
         "learners",
         ((TO_RUN, "succeeds", 1), (0, SUSPEND, 0), (3, RESUME, 0)),
     ),
+    "the last task is scaled and edited": (
+        "tasks",
+        ((ELASTIC_TO_RUN, SCALE, 4), (1, SCALE, 2), (1, SCALE, 4)),
+    ),
+    "the last task is edited while a collector is lost": (
+        "tasks",
+        ((ELASTIC_TO_RUN, "is deleted by hand", 2), (0, SCALE, 2)),
+    ),
     "rank 0 succeeds": ("success of rank 0", ((TO_RUN, "succeeds", 0),)),
     "a failure ends it": ("failures end it", ((TO_RUN, "main crashes", 1),)),
     "a failure restarts all ranks": ("failures renew all", ((TO_RUN, "main crashes", 2),)),

@@ -134,7 +134,15 @@ class Task(Written):
     # compare absent values.
     replicas: Annotated[Replicas, DEFAULTED] = 1
     """Number of pods. Ranks are numbered across all tasks in order, so only the last task's
-    replicas can be changed."""
+    replicas can be changed. The number of pods of the last task is spec.replicas. If this field of
+    the last task is changed, the operator sets spec.replicas to it."""
+    min_replicas: Replicas | None = None
+    """Only for the last task: the smallest size of the task. The job starts when this number of the
+    task's pods, and all pods of the other tasks, have addresses. The other pods join when they can.
+    If it is absent, the size can be 1, but the job starts only with all pods."""
+    max_replicas: Replicas | None = None
+    """Only for the last task: the largest size of the task. If it is absent, only the limit of 1500
+    pods per job applies."""
     disruption_budget: DisruptionBudget | None = None
     """How many of this task's ranks a drain of nodes may stop at the same time. If it is absent, a
     drain may stop all of them. It can be changed until the job has ended."""

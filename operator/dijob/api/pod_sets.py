@@ -95,12 +95,13 @@ def pod_sets(spec: Spec) -> tuple[PodSet, ...]:
     """Return the pod sets of a spec in rank order."""
     if not spec.tasks:
         return (PodSet("spec.template", spec.template or Template(), spec.desired),)
-    firsts = accumulate((task.replicas for task in spec.tasks), initial=0)
+    sizes = [*(task.replicas for task in spec.tasks[:-1]), spec.scale]
+    firsts = accumulate(sizes, initial=0)
     return tuple(
         PodSet(
             f"spec.tasks[{at}].template",
             task.template,
-            task.replicas,
+            sizes[at],
             first=first,
             name=task.name or task.type.value,
             type=task.type,

@@ -190,8 +190,8 @@ class Status(Stored):
     desired: Count = 0
     """Desired number of pods."""
     replicas: Count = 0
-    """Number of pods that exist and are not being deleted (read by `kubectl scale` and
-    autoscalers)."""
+    """Number of pods that exist and are not being deleted; in a job with tasks, only those of the
+    last task (read by `kubectl scale` and autoscalers)."""
     # This field is DEFAULTED, like restarts, because the columns of `kubectl get` would otherwise
     # be empty instead of 0.
     ready_replicas: Annotated[Count, DEFAULTED] = 0
@@ -200,7 +200,8 @@ class Status(Stored):
     """Number of pods of each task in each phase, as in DI-orchestrator 1.1. Present only if the job
     has tasks."""
     selector: Annotated[str, Field(max_length=512)] = ""
-    """The label selector of the job's pods (read by autoscalers)."""
+    """The label selector of the job's pods; in a job with tasks, of the last task's pods (read by
+    autoscalers)."""
     observed_generation: Number = 0
     """The metadata.generation for which this status was written."""
     # The revision is written before any pod gets the list. A copy of the list on a pod is genuine

@@ -19,9 +19,10 @@ from dijob.crd.transitions import (
     UNBOUND,
     fixed_fields,
     immutable_fields,
+    last_task_size,
     nothing_changed,
+    one_size_changed,
     server_port,
-    tasks_size,
     tasks_unchanged,
 )
 
@@ -177,8 +178,9 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             ),
             field=".spec.tasks",
         ),
-        tasks_size("!has(self.status)"),
-        tasks_size(REPLICAS_CHANGED),
+        last_task_size("!has(self.status)"),
+        last_task_size(REPLICAS_CHANGED),
+        one_size_changed(),
         nothing_changed(),
     ),
     "spec": (
@@ -195,7 +197,7 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
         ),
         Rule(
             rule="!has(self.tasks) || !(has(self.minReplicas) || has(self.maxReplicas))",
-            message=f"minReplicas, maxReplicas: {checks.TASKS_SIZE_MESSAGE}",
+            message=checks.TASKS_BOUNDS_MESSAGE,
             field=".tasks",
             reason="FieldValueForbidden",
         ),
@@ -310,6 +312,14 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             rule="self.all(a, a.type == 'none' || self.exists_one(t, t.type == a.type))",
             message=checks.TYPE_TWICE_MESSAGE,
         ),
+        Rule(
+            rule=(
+                "self.filter(t, has(t.minReplicas) || has(t.maxReplicas)).all(t,"
+                f" {NAME_OF_T} == {task_name('self[self.size() - 1]')})"
+            ),
+            message=checks.LAST_TASK_MESSAGE,
+            reason="FieldValueForbidden",
+        ),
     ),
     "spec.failurePolicy.rules[].onPodConditions[]": (
         Rule(
@@ -325,6 +335,20 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
         ),
     ),
     "spec.tasks[]": (
+        Rule(
+            rule=_at_most("minReplicas", "maxReplicas"),
+            message=checks.TASK_BOUNDS_MESSAGE,
+            field=".minReplicas",
+        ),
+        # If no number lies between the bounds, the rule above says so.
+        Rule(
+            rule=(
+                f"{_at_most('minReplicas', 'replicas')} && {_at_most('replicas', 'maxReplicas')} ||"
+                f" !({_at_most('minReplicas', 'maxReplicas')})"
+            ),
+            message=checks.TASK_SIZE_MESSAGE,
+            field=".replicas",
+        ),
         Rule(
             rule="!has(self.name) || self.name != 'num'",
             message=f"name: {checks.NUM_MESSAGE}",
