@@ -403,3 +403,13 @@ class Phase(StrEnum):
     TERMINATING = "Terminating"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
+
+
+class Activity(StrEnum):
+    """What the time of a job is spent on. At each moment a job has one activity."""
+
+    WAITING = "Waiting"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    RECOVERING = "Recovering"
+    ENDED = "Ended"

@@ -1,10 +1,12 @@
 """Invariants of a job: after each step, at the start of each process, and at the end."""
 
 from dijob import names
+from dijob.api.status import parse_time
 from dijob.core.facts import is_true
 from dijob.core.members import parse_ranks
 from dijob.core.membership.address_list import PLACEHOLDER
-from dijob.names import CleanPodPolicy, FailureAction, Queue, Topology
+from dijob.core.report.time_spent import COUNTED
+from dijob.names import Activity, CleanPodPolicy, FailureAction, Queue, Topology
 from dijob.reasons import PeersReady, Running
 from hypothesis.stateful import invariant
 
@@ -46,6 +48,22 @@ class Watched(Judged):
             assert getattr(old, field) in (None, getattr(new, field)), (field, old, new)
         assert not old.ended or new.ended
         self.before = new
+
+    @invariant()
+    def the_time_adds_up(self) -> None:
+        """The seconds of past activities are exactly the time until the present one began."""
+        figures = self.job.status.goodput
+        if figures is None:
+            assert not self.job.status.phase, "the first status has no figures"
+            return
+        begin, until = parse_time(figures.since), parse_time(figures.activity_since)
+        assert begin
+        assert until
+        past = (getattr(figures, f"{each.lower()}_seconds") for each in COUNTED)
+        assert sum(past) == int((until - begin).total_seconds()), figures
+        known = sum(one.seconds for one in figures.last_interruptions)
+        assert known <= figures.recovering_seconds, figures
+        assert self.job.status.ended <= (figures.activity is Activity.ENDED), figures
 
     @invariant()
     def nothing_is_charged_that_was_no_failure(self) -> None:
@@ -124,6 +142,7 @@ class Watched(Judged):
         self.no_more_pods_than_wished()
         self.pods_have_quota()
         self.status_only_grows()
+        self.the_time_adds_up()
         self.nothing_is_charged_that_was_no_failure()
         self.one_number_means_one_list()
 

@@ -48,7 +48,8 @@ def without_words(status: Body) -> Body:
     absent if only the program knows it (N1).
     """
     conditions = [{**each, "message": ""} for each in status["conditions"]]
-    return {**status, "message": "", "conditions": conditions, "parallelWorkers": None}
+    changed = {"message": "", "conditions": conditions, "parallelWorkers": None, "goodput": None}
+    return {**status, **changed}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")

@@ -30,7 +30,8 @@ def failure_loss(ctx: Context) -> Loss | None:
     if not asked:
         return _group_loss(ctx)
     message = f"{describe_rule(ctx, asked[0])} says RestartJob"
-    return Loss(AddressesReady.FailurePolicy, message, gang_restart.all_ranks(ctx.world))
+    ranks = gang_restart.all_ranks(ctx.world)
+    return Loss(AddressesReady.FailurePolicy, message, ranks, frozenset(asked))
 
 
 def _group_loss(ctx: Context) -> Loss | None:
@@ -93,6 +94,7 @@ def record_loss(ctx: Context, loss: Loss) -> Context:
         reason=loss.reason.name,
         message=loss.message + _taken_along(world.succeeded - lasting),
         ranks=compact_ranks(ranks),
+        lost=compact_ranks(loss.lost),
         time=format_time(ctx.now),
     )
     update = {

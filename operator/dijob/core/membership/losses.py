@@ -17,13 +17,14 @@ from dijob.reasons import AddressesReady
 
 @dataclass(frozen=True)
 class Loss:
-    """Why a peer list is stale: a machine-readable reason, a human-readable message, and the ranks
-    that must restart.
+    """Why a peer list is stale: a machine-readable reason, a human-readable message, the ranks that
+    must restart, and those of them that were lost or failed.
     """
 
     reason: AddressesReady
     message: str
     ranks: frozenset[int] = frozenset()
+    lost: frozenset[int] = frozenset()
 
 
 Rule = Callable[[World, Pod], Loss | None]
@@ -50,7 +51,8 @@ def loss_of(world: World) -> Loss | None:
         # Without a verified list, the operator does not know to which addresses the running
         # programs connect.
         all_are = world.gang.renews_all_on_loss or unproven
-        return replace(lost[min(lost)], ranks=everybody if all_are else renewed & everybody)
+        ranks = everybody if all_are else renewed & everybody
+        return replace(lost[min(lost)], ranks=ranks, lost=frozenset(lost))
     if unproven:
         number = world.address_list.number
         message = f"the pods' addresses no longer match peer list revision {number}"
