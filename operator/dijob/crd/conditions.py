@@ -20,6 +20,7 @@ Generated from `operator/dijob/reasons` by `make crds`; do not edit.
   wrong, or what the job is waiting for.
 - **status.conditions** are for programs. Each is True or False, with a reason (one word, below) and
   a message (which rank, and why). A condition that is absent has never applied.
+  Reconciling and Stalled are absent whenever they do not apply.
 
 ```sh
 kubectl wait --for=condition=Running --timeout=10m dijob/NAME          # it has started
