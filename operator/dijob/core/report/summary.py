@@ -202,7 +202,8 @@ def apply_facts(status: Status, facts: Iterable[Fact], generation: int, now: dat
 
 def events(old: Status, new: Status) -> tuple[Event, ...]:
     """Return the events for a status change: one for each condition whose new reason has an event
-    in the catalog, and Scaled for a running job whose peer list has a new size.
+    in the catalog, Scaled for a running job whose peer list has a new size, and SizeIgnored for a
+    new size of a job that has ended.
     """
     before = {c.type: c for c in old.conditions}
     changed = [
@@ -210,7 +211,7 @@ def events(old: Status, new: Status) -> tuple[Event, ...]:
         for condition in new.conditions
         if (event := _condition_event(old, before.get(condition.type), condition))
     ]
-    return (*changed, *_scaled_events(old, new))
+    return (*changed, *_scaled_events(old, new), *_ignored_events(old, new))
 
 
 def _condition_event(status: Status, before: Condition | None, now: Condition) -> Event | None:
@@ -247,6 +248,18 @@ def _scaled_events(old: Status, new: Status) -> tuple[Event, ...]:
         if was != size
         else ()
     )
+
+
+def _ignored_events(old: Status, new: Status) -> tuple[Event, ...]:
+    """Return the event for a new size of a job that has ended.
+
+    The API server accepts this change, because autoscalers would repeat a change that it rejects
+    (docs/decisions/016).
+    """
+    if not old.ended or not old.desired or old.desired == new.desired:
+        return ()
+    text = f"the job has ended ({old.phase}), so the change of its size has no effect"
+    return (Event("SizeIgnored", f"{text} (from {old.desired} to {new.desired})", warning=False),)
 
 
 def _finished_condition(stored: Mapping[str, Condition], now: datetime) -> Condition | None:
