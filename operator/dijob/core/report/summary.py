@@ -202,7 +202,7 @@ def apply_facts(status: Status, facts: Iterable[Fact], generation: int, now: dat
 
 def events(old: Status, new: Status) -> tuple[Event, ...]:
     """Return the events for a status change: one for each condition whose new reason has an event
-    in the catalog, Scaled for a running job whose peer list has a new size, and SizeIgnored for a
+    in the catalog. Scaled reports a new size of the peer list of a running job, and SizeIgnored a
     new size of a job that has ended.
     """
     before = {c.type: c for c in old.conditions}
