@@ -253,8 +253,11 @@ class Status(Stored):
     selector: Annotated[str, Field(max_length=512)] = ""
     """The label selector of the job's pods; in a job with tasks, of the last task's pods (read by
     autoscalers)."""
-    observed_generation: Number = 0
-    """The metadata.generation for which this status was written."""
+    # kstatus compares this field with metadata.generation. The CRD sets -1 when a job is created.
+    # So no job counts as healthy before the operator has seen it (docs/decisions/066).
+    observed_generation: Annotated[int, Field(ge=-1, le=2**53)] = 0
+    """The metadata.generation for which this status was written; -1 before the operator has seen
+    the job."""
     # The revision is written before any pod gets the list. A copy of the list on a pod is genuine
     # only if the status already has its digest (docs/decisions/015).
     list_number: Number = 0

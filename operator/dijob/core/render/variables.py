@@ -52,9 +52,11 @@ def of_main(
 def of_other(container: Manifest, member: GangMember, gang: Gang) -> Any:
     """Return the environment of a container that is not the main one: the variables that are fixed
     when the pod is created. An init container starts before there is a peer list, so DI_NUM_NODES
-    is the job's current size.
+    is the size of the job when the pod is created.
     """
     known = {**ditask.of_job(member, gang), "DI_NUM_NODES": str(gang.size)}
+    if member.task is not None:
+        known |= ditask.of_task(member)
     return _before_users(container, _own_address(), *_literal_variables(known))
 
 
