@@ -241,8 +241,8 @@ class Status(Stored):
     desired: Count = 0
     """Desired number of pods."""
     replicas: Count = 0
-    """Number of pods that exist and are not being deleted (read by `kubectl scale` and
-    autoscalers)."""
+    """Number of pods that exist and are not being deleted; in a job with tasks, only those of the
+    last task (read by `kubectl scale` and autoscalers)."""
     # This field is DEFAULTED, like restarts, because the columns of `kubectl get` would otherwise
     # be empty instead of 0.
     ready_replicas: Annotated[Count, DEFAULTED] = 0
@@ -251,9 +251,13 @@ class Status(Stored):
     """Number of pods of each task in each phase, as in DI-orchestrator 1.1. Present only if the job
     has tasks."""
     selector: Annotated[str, Field(max_length=512)] = ""
-    """The label selector of the job's pods (read by autoscalers)."""
-    observed_generation: Number = 0
-    """The metadata.generation for which this status was written."""
+    """The label selector of the job's pods; in a job with tasks, of the last task's pods (read by
+    autoscalers)."""
+    # kstatus compares this field with metadata.generation. The CRD sets -1 when a job is created.
+    # So no job counts as healthy before the operator has seen it (docs/decisions/066).
+    observed_generation: Annotated[int, Field(ge=-1, le=2**53)] = 0
+    """The metadata.generation for which this status was written; -1 before the operator has seen
+    the job."""
     # The revision is written before any pod gets the list. A copy of the list on a pod is genuine
     # only if the status already has its digest (docs/decisions/015).
     list_number: Number = 0

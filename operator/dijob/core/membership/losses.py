@@ -45,7 +45,7 @@ def loss_of(world: World) -> Loss | None:
         rank: loss for rank in known if (loss := _find_loss(world, rank))
     }
     if lost:
-        renewed = frozenset(lost).union(*(world.gang.dialers(rank) for rank in lost))
+        renewed = gang_restart.restarting_with(world, frozenset(lost))
         # Ranks whose restart has not been requested since the last loss also have a stale list.
         renewed |= world.renewing | world.restarts.unrequested
         # Without a verified list, the operator does not know to which addresses the running
@@ -65,9 +65,9 @@ def _blocked_losses(world: World) -> dict[int, Loss]:
     return {
         rank: Loss(
             AddressesReady.PodFailed,
-            f"rank {rank}: it cannot restart without {format_ranks(world.succeeded)}",
+            f"rank {rank}: it cannot restart without {format_ranks(peers)}",
         )
-        for rank in gang_restart.blocked_on_completed(world)
+        for rank, peers in gang_restart.blocked_on_completed(world).items()
     }
 
 
