@@ -53,7 +53,8 @@ def without_words(status: Body) -> Body:
     """
     known = (each for each in status["conditions"] if each["type"] not in HEALTH)
     conditions = [{**each, "message": ""} for each in known]
-    return {**status, "message": "", "conditions": conditions, "parallelWorkers": None}
+    changed = {"message": "", "conditions": conditions, "parallelWorkers": None, "goodput": None}
+    return {**status, **changed}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")

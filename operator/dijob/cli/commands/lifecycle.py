@@ -168,8 +168,8 @@ def delete_command(where: Where, names: Sequence[str], wait: bool, timeout: floa
 def scale_command(where: Where, name: str, replicas: int) -> None:
     """Change the number of pods of a job.
 
-    New ranks join the running ones. When the job shrinks, the highest ranks leave. To scale a job
-    with tasks, change `replicas` of its last task and apply the file.
+    New ranks join the running ones. When the job shrinks, the highest ranks leave. In a job with
+    tasks, this is the number of pods of the last task.
 
     \b
     Example:

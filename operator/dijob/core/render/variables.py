@@ -41,11 +41,11 @@ def of_main(
     taken = _taken_names(main)
     fields = [
         field_variable(name, f"metadata.annotations['{annotation}']")
-        for name, annotation in from_fields(main, gang, launcher is not None)
+        for name, annotation in from_fields(main, gang, member, launcher is not None)
     ]
     known = runtime_environment(member, gang)
     if launcher is not None:
-        known |= launcher | _of_launcher(main, spec, gang, taken)
+        known |= launcher | _of_launcher(main, spec, gang, member, taken)
     return _before_users(main, _own_address(), *fields, *_literal_variables(known))
 
 
@@ -83,7 +83,9 @@ def _literal_variables(known: Mapping[str, str]) -> Iterator[Manifest]:
     return ({"name": name, "value": value} for name, value in known.items())
 
 
-def from_fields(main: Manifest, gang: Gang, launched: bool) -> list[tuple[str, str]]:
+def from_fields(
+    main: Manifest, gang: Gang, member: GangMember, launched: bool
+) -> list[tuple[str, str]]:
     """Return the variables that the kubelet reads from an annotation when it starts the container,
     each with that annotation.
 
@@ -94,7 +96,7 @@ def from_fields(main: Manifest, gang: Gang, launched: bool) -> list[tuple[str, s
     named = _referenced_names(main)
     return [
         (name, annotation)
-        for name, annotation in annotations.list_variables(gang)
+        for name, annotation in annotations.list_variables(gang, member)
         if not launched or name in named
     ]
 
@@ -108,13 +110,13 @@ def _referenced_names(main: Manifest) -> frozenset[str]:
 
 
 def _of_launcher(
-    main: Manifest, spec: Manifest, gang: Gang, taken: frozenset[str]
+    main: Manifest, spec: Manifest, gang: Gang, member: GangMember, taken: frozenset[str]
 ) -> dict[str, str]:
     """Return the variables of the launcher (images/launcher) for the settings of this pod that
     differ from its defaults.
     """
     path, grace = main.get("terminationMessagePath"), spec.get("terminationGracePeriodSeconds")
-    listed = annotations.runtime_list_variables(gang.runtime, taken)
+    listed = annotations.runtime_list_variables(gang, member, taken)
     differs = {
         "DIJOB_TERMINATION_LOG": path or "",
         "DIJOB_TASKS": annotations.task_slices(gang, taken),
