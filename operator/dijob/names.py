@@ -87,6 +87,9 @@ KUEUE_GROUP: Final = "kueue.x-k8s.io"
 KUEUE_QUEUE: Final = f"{KUEUE_GROUP}/queue-name"
 KUEUE_PRIORITY: Final = f"{KUEUE_GROUP}/priority-class"
 KUEUE_SECONDS: Final = f"{KUEUE_GROUP}/max-exec-time-seconds"
+# Annotations of a Workload that replaces a smaller one of the same job.
+KUEUE_ELASTIC: Final = f"{KUEUE_GROUP}/elastic-job"
+KUEUE_REPLACES: Final = f"{KUEUE_GROUP}/workload-slice-replacement-for"
 # A hash of the part of the spec from which a pod, or the job's NetworkPolicy, was created.
 ANNOTATION_TEMPLATE: Final = f"{GROUP}/template-hash"
 

@@ -64,8 +64,104 @@ def partial_admission(stage: Stage) -> str:
     stage.apply(queued_job("elastic", 8, minReplicas=2))
     stage.phase("elastic", "Running")
     stage.until("six ranks run", lambda: stage.running("elastic") == 2 * QUOTA)
-    message = stage.says("elastic", "GangScheduled", "AdmittedInPart")
-    return f"of 8 ranks, 6 run: {message!r}"
+    message = stage.says("elastic", "GangScheduled", "AdmittedInPart", "insufficient")
+    return f"of 8 ranks, 6 run, and the others wait for quota: {message!r}"
+
+
+def growing(stage: Stage) -> str:
+    """A job grows when there is quota for its new ranks. The running ranks stay."""
+    stage.apply(queued_job("grows", 2, minReplicas=1, maxReplicas=6))
+    stage.phase("grows", "Running")
+    stage.apply(queued_job("other", 2, "team-b"))
+    stage.phase("other", "Running")
+    before = uids(stage, "grows")
+    stage.kubectl("scale", "dijob", "grows", "--replicas=6")
+    message = stage.says("grows", "GangScheduled", "AdmittedInPart", "insufficient")
+    assert stage.running("grows") == 2
+    stage.exit(*stage.pods("other"))
+    seconds = stage.until("six ranks run", lambda: stage.running("grows") == 2 * QUOTA)
+    after = uids(stage, "grows")
+    assert before.items() <= after.items(), (before, after)
+    stage.until("one Workload is left", lambda: len(stage.workloads("grows")) == 1)
+    stage.says("grows", "GangScheduled", "admitted by the queue")
+    assert stage.reserved() == 2 * QUOTA, stage.reserved()
+    stage.edit("grows", replicas=3)
+    stage.apply(queued_job("next", 3, "team-b"))
+    stage.phase("next", "Running")
+    return (
+        f"waited ({message!r}), and grew {seconds:.1f} s after the other job had ended; its two"
+        " ranks kept running. When it shrank, the next job got the quota"
+    )
+
+
+def growing_after_partial_admission(stage: Stage) -> str:
+    stage.apply(queued_job("first", 2, "team-b"))
+    stage.phase("first", "Running")
+    stage.apply(queued_job("partly", 6, minReplicas=1))
+    stage.until("four ranks run", lambda: stage.running("partly") == 4)
+    before = uids(stage, "partly")
+    stage.exit(*stage.pods("first"))
+    seconds = stage.until("six ranks run", lambda: stage.running("partly") == 2 * QUOTA)
+    assert before.items() <= uids(stage, "partly").items()
+    return f"four ranks ran; the other two {seconds:.1f} s after quota was free"
+
+
+def growing_without_slices(stage: Stage) -> str:
+    """The feature gate is off."""
+    stage.apply(queued_job("fixed", 2, minReplicas=1, maxReplicas=4))
+    stage.phase("fixed", "Running")
+    stage.edit("fixed", replicas=4)
+    message = stage.says("fixed", "GangScheduled", "AdmittedInPart", "suspend and resume")
+    assert stage.running("fixed") == 2
+    assert len(stage.workloads("fixed")) == 1
+    stage.edit("fixed", suspend=True)
+    stage.phase("fixed", "Suspended")
+    stage.edit("fixed", suspend=False)
+    stage.until("four ranks run", lambda: stage.running("fixed") == 4)
+    return f"stayed at two ranks: {message!r}"
+
+
+def killed_while_growing(stage: Stage) -> str:
+    """Kill the operator and Kueue between the writes of a growth."""
+    stage.apply(queued_job("grows", 1, minReplicas=1, maxReplicas=6))
+    stage.phase("grows", "Running")
+    stage.apply(queued_job("other", 3, "team-b"))
+    stage.phase("other", "Running")
+    before = uids(stage, "grows")
+    stage.edit("grows", replicas=5)
+    stage.until("it asks for quota", lambda: len(stage.workloads("grows")) == 2)
+    stage.kill_operator()
+    stage.exit(*stage.pods("other"))
+    stage.start_operator()
+    stage.phase("other", "Succeeded")
+    stage.until("it is admitted", lambda: stage.reserved() == 5)
+    stage.kill_operator()
+    stage.kueue.kill()
+    stage.start_operator()
+    stage.until("five ranks run", lambda: stage.running("grows") == 5)
+    stage.kueue.start()
+    stage.until("one Workload is left", lambda: len(stage.workloads("grows")) == 1)
+    assert before.items() <= uids(stage, "grows").items()
+    stage.edit("grows", replicas=6)
+    stage.until("six ranks run", lambda: stage.running("grows") == 6)
+    assert stage.reserved() == 6, stage.reserved()
+    return "each continued where it had stopped, and no running rank restarted"
+
+
+def redis_server(stage: Stage) -> str:
+    """The pod of the job's own Redis server counts."""
+    stage.apply(queued_job("served", 2, messageQueue={"type": "redis"}))
+    stage.phase("served", "Running")
+    names = [one["name"] for one in stage.workload("served")["spec"]["podSets"]]
+    assert names == ["main", "redis"], names
+    pod = stage.pods("served").get("served-mq") or stage.get("pod", "served-mq")
+    assert pod["spec"]["nodeSelector"] == {"type": "kwok"}, pod["spec"]
+    return f"pod sets {names}; the server's pod got the flavor's node selector"
+
+
+def uids(stage: Stage, job: str) -> dict[str, str]:
+    """Return the uids of a job's pods by their names."""
+    return {name: pod["metadata"]["uid"] for name, pod in stage.pods(job).items()}
 
 
 def succeeded_ranks_release_quota(stage: Stage) -> str:
@@ -88,9 +184,14 @@ def shrinking_releases_quota(stage: Stage) -> str:
     stage.edit("shrinks", replicas=4)
     stage.phase("next", "Running")
     stage.edit("shrinks", replicas=6)
-    message = stage.says("shrinks", "GangScheduled", "AdmittedInPart")
+    message = stage.says("shrinks", "GangScheduled", "AdmittedInPart", "insufficient")
     assert stage.running("shrinks") == 4
-    return f"the next job got the quota; growing again waits: {message!r}"
+    stage.exit(*stage.pods("next"))
+    seconds = stage.until("six ranks run", lambda: stage.running("shrinks") == 6)
+    return (
+        f"the next job got the quota; growing again waited ({message!r}) and took {seconds:.1f} s"
+        " after the next job had ended"
+    )
 
 
 def suspended_and_resumed(stage: Stage) -> str:
@@ -237,6 +338,12 @@ WAITING = (
         {"timeout": "5s", "requeuingStrategy": {"backoffBaseSeconds": 600}},
     ),
 )
+NO_SLICES = (
+    (
+        "featureGates",
+        {"VisibilityOnDemand": False, "ElasticJobsViaWorkloadSlices": False},
+    ),
+)
 SCENARIOS = (
     Scenario("quota for one of two jobs in a cohort", quota_for_one_of_two),
     Scenario("borrowing, and reclaiming by the other team", borrowing_and_reclaiming),
@@ -244,11 +351,16 @@ SCENARIOS = (
     Scenario("partial admission", partial_admission),
     Scenario("ranks that succeed release quota", succeeded_ranks_release_quota),
     Scenario("a job that shrinks releases quota", shrinking_releases_quota),
+    Scenario("a job grows when there is quota", growing),
+    Scenario("a job grows after partial admission", growing_after_partial_admission),
+    Scenario("the operator and Kueue are killed while a job grows", killed_while_growing),
+    Scenario("a Redis server", redis_server),
     Scenario("suspended and resumed", suspended_and_resumed),
     Scenario("deactivated and activated", deactivated_and_activated),
     Scenario("the operator and Kueue are killed", killed_processes),
     Scenario("tasks and flavors", tasks_and_flavors),
     Scenario("topology-aware scheduling", topology),
     Scenario("a missing queue, and a job that never fits", messages),
+    Scenario("a job cannot grow without the feature gate", growing_without_slices, NO_SLICES),
     Scenario("waitForPodsReady", pods_that_do_not_get_ready, WAITING),
 )

@@ -139,8 +139,24 @@ class Stage:
 
     def workload(self, job: str) -> Body:
         """Return the Workload of a job; {} if there is none."""
-        listed = json.loads(self.kubectl("get", WORKLOADS, "-l", f"{JOB}={job}", "-o", "json"))
-        return next(iter(listed["items"]), {})
+        return next(iter(self.workloads(job)), {})
+
+    def workloads(self, job: str) -> list[Body]:
+        """Return the Workloads of a job; a job that grows has two."""
+        text = self.kubectl("get", WORKLOADS, "-l", f"{JOB}={job}", "-o", "json")
+        found: list[Body] = json.loads(text)["items"]
+        return found
+
+    def reserved(self) -> int:
+        """Return how many CPUs all jobs have reserved."""
+        listed = json.loads(self.kubectl("get", "clusterqueues", "-o", "json"))["items"]
+        return sum(
+            int(resource["total"])
+            for queue in listed
+            for flavor in (queue.get("status") or {}).get("flavorsReservation") or ()
+            for resource in flavor["resources"]
+            if resource["name"] == "cpu"
+        )
 
     def pods(self, job: str) -> dict[str, Body]:
         """Return the pods of a job by name."""
