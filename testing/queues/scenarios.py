@@ -108,6 +108,9 @@ def growing_after_partial_admission(stage: Stage) -> str:
 
 def growing_without_slices(stage: Stage) -> str:
     """The feature gate is off."""
+    # The operator of the scenario before may remember that it was on.
+    stage.kill_operator()
+    stage.start_operator()
     stage.apply(queued_job("fixed", 2, minReplicas=1, maxReplicas=4))
     stage.phase("fixed", "Running")
     stage.edit("fixed", replicas=4)
@@ -149,14 +152,19 @@ def killed_while_growing(stage: Stage) -> str:
 
 
 def redis_server(stage: Stage) -> str:
-    """The pod of the job's own Redis server counts."""
-    stage.apply(queued_job("served", 2, messageQueue={"type": "redis"}))
+    """The pod of the job's own Redis server counts: it needs the sixth CPU."""
+    stage.apply(queued_job("first", 1))
+    stage.phase("first", "Running")
+    stage.apply(queued_job("served", 5, "team-b", messageQueue={"type": "redis"}))
+    stage.says("served", "GangScheduled", "Queued", "insufficient")
+    stage.exit(*stage.pods("first"))
     stage.phase("served", "Running")
+    assert stage.reserved() == 2 * QUOTA, stage.reserved()
     names = [one["name"] for one in stage.workload("served")["spec"]["podSets"]]
     assert names == ["main", "redis"], names
     pod = stage.pods("served").get("served-mq") or stage.get("pod", "served-mq")
     assert pod["spec"]["nodeSelector"] == {"type": "kwok"}, pod["spec"]
-    return f"pod sets {names}; the server's pod got the flavor's node selector"
+    return f"a job of five ranks with a server waited for six CPUs; pod sets {names}"
 
 
 def uids(stage: Stage, job: str) -> dict[str, str]:

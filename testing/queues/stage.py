@@ -105,6 +105,7 @@ class Stage:
             f"--kubeconfig={self.cluster.kubeconfig}",
             "--health-port=0",
             "--kueue",
+            '--redis-resources={"requests":{"cpu":"1"}}',
         ]
         env = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
         with (self.folder / "operator.log").open("ab") as log:

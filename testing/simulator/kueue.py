@@ -15,6 +15,7 @@ from simulator.cluster import NAMESPACE, Cluster
 from simulator.objects import Body, No, Selector, Target
 
 QUEUE = "team-a"
+PLENTY = 1_000_000
 EXCLUDED = (
     "spec.podSets: Invalid value: 1: partial admission and elastic job cannot be used together"
 )
@@ -29,7 +30,7 @@ class Kueue:
     """
 
     cluster: Cluster
-    quota: int = 1_000_000
+    quota: int = PLENTY
     flavor: str = "default"
     updates: tuple[Body, ...] = ()
     stopped: bool = False
@@ -87,11 +88,11 @@ class Kueue:
         """Return how many pods have quota now, as Kueue counts them (pkg/workload): those that are
         assigned, but at most those that have not given their quota back.
         """
-        return sum(map(_quota_of, self.workloads()))
+        return sum(map(quota_of, self.workloads()))
 
     def bound(self, succeeded: frozenset[int]) -> int:
         """Return how many ranks the job without tasks may have, of which some have succeeded."""
-        body = self.only()
+        (body,) = [one for one in self.workloads() if is_true(one, "QuotaReserved")]
         given, *_ = body["status"]["admission"]["podSetAssignments"]
         wanted, *_ = body["spec"]["podSets"]
         size, back = int(given["count"]), _reclaimable(body).get(given["name"], 0)
@@ -107,13 +108,14 @@ class Kueue:
                 self._set(body, {}, Evicted=("True", reason, "to make room for another workload"))
 
     def activate(self, active: bool) -> None:
-        """Deactivate a Workload, or activate it again."""
-        body = self.only()
-        self.cluster.server.patch(_target(body), {"spec": {"active": active}})
+        """Deactivate the Workloads, or activate them again."""
+        for body in self.workloads():
+            self.cluster.server.patch(_target(body), {"spec": {"active": active}})
         if not active:
             self.evict("Deactivated")
-        else:
-            self._set(self.only(), {}, Requeued=("True", "Reactivated", "reactivated"))
+            return
+        for body in self.workloads():
+            self._set(body, {}, Requeued=("True", "Reactivated", "reactivated"))
 
     def requeue(self) -> None:
         """End the back-off of an evicted Workload."""
@@ -123,14 +125,14 @@ class Kueue:
 
     def recover(self) -> None:
         """Let nothing prevent an admission any more."""
-        for body in self.workloads():
-            if body["spec"].get("active") is False:
-                self.activate(True)
+        self.quota, self.stopped = PLENTY, False
+        if any(body["spec"].get("active") is False for body in self.workloads()):
+            self.activate(True)
         self.requeue()
 
     def _admit(self, body: Body) -> None:
         smaller = self._replaced(body)
-        free = self.quota - self.used() + (_quota_of(smaller) if smaller else 0)
+        free = self.quota - self.used() + (quota_of(smaller) if smaller else 0)
         sets = body["spec"]["podSets"]
         # Kueue requests and assigns the pods that have not given their quota back.
         back = _reclaimable(body)
@@ -230,7 +232,8 @@ def check_status(before: Body, after: Body) -> None:
         assert one["count"] <= sizes[one["name"]], "more reclaimable pods than the pod set has"
 
 
-def _quota_of(body: Body) -> int:
+def quota_of(body: Body) -> int:
+    """Return how many pods have the quota of a Workload."""
     if not is_true(body, "QuotaReserved") or is_true(body, "Finished"):
         return 0
     status = body["status"]

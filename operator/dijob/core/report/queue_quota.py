@@ -1,5 +1,5 @@
-"""Describes how much quota is free for a job that waits in a queue, and how many Workloads wait with
-it, from the status of its ClusterQueue.
+"""Describes how much quota is free for a job that waits in a queue, and how many Workloads wait
+there, from the status of its ClusterQueue.
 """
 
 from collections.abc import Iterable, Mapping
