@@ -65,22 +65,26 @@ def test_the_position_tells_the_free_quota_and_how_many_wait(
     assert describe_position(job, seen) == expected
 
 
-def test_the_quota_is_that_of_all_flavors_and_borrowed_quota_is_not_free() -> None:
+def queue_body(used: str) -> dict[str, Any]:
+    """Return a ClusterQueue with two flavors. `used` is what is reserved of the second one."""
     flavors = [
         {"name": name, "resources": [{"name": "cpu", "nominalQuota": amount}]}
         for name, amount in (("a", "2"), ("b", "4"))
     ]
-    used = [
-        {"name": "a", "resources": [{"name": "cpu", "total": "500m", "borrowed": "0"}]},
-        {"name": "b", "resources": [{"name": "cpu", "total": "3"}, {"name": "x", "total": "9"}]},
+    reserved = [
+        {"name": "a", "resources": [{"name": "cpu", "total": "500m"}]},
+        {"name": "b", "resources": [{"name": "cpu", "total": used}, {"name": "x", "total": "9"}]},
     ]
-    body = {
+    return {
         "spec": {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}]},
-        "status": {"flavorsReservation": used, "pendingWorkloads": 2},
+        "status": {"flavorsReservation": reserved, "pendingWorkloads": 2},
     }
+
+
+def test_the_quota_is_that_of_all_flavors_and_borrowed_quota_is_not_free() -> None:
+    body = queue_body("3")
     found = parse_quota(body)
     assert (found.pending, found.total) == (2, {"cpu": Decimal(6)})
     assert found.free == {"cpu": Decimal("2.5")}
-    used[1]["resources"][0]["total"] = "7"
-    assert parse_quota(body).free == {"cpu": Decimal(0)}
+    assert parse_quota(queue_body("7")).free == {"cpu": Decimal(0)}
     assert parse_quota({}) == Quota()
