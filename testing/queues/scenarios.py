@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from queues.kills import MOST_POINTS, Killer
 from queues.stage import QUOTA, WORKLOADS, Stage, queued_job, thing
 
 
@@ -278,6 +279,79 @@ def killed_processes(stage: Stage) -> str:
     return "each continued where it had stopped, and no failure was counted"
 
 
+def lives_and_grows(stage: Stage) -> None:
+    """A job starts, grows, shrinks and ends."""
+    stage.apply(queued_job("life", 1, minReplicas=1, maxReplicas=6))
+    stage.phase("life", "Running")
+    before = uids(stage, "life")
+    stage.edit("life", replicas=3)
+    stage.until("three ranks run", lambda: stage.running("life") == 3)
+    stage.edit("life", replicas=2)
+    stage.until("its quota is given back", lambda: stage.reserved() == 2)
+    assert before.items() <= uids(stage, "life").items()
+    stage.exit(*stage.pods("life"))
+    stage.phase("life", "Succeeded")
+    stage.until("all quota is given back", lambda: stage.reserved() == 0)
+    left = stage.workloads("life")
+    assert all(has_condition(one, "Finished") for one in left), left
+
+
+def is_evicted_and_returns(stage: Stage) -> None:
+    """A job is evicted for another one, and starts again after it."""
+    stage.apply(queued_job("life", 5, priority="low"))
+    stage.phase("life", "Running")
+    stage.apply(queued_job("high", 3, priority="high"))
+    stage.phase("high", "Running")
+    stage.until("the other one has stopped", lambda: stage.running("life") == 0)
+    stage.exit(*stage.pods("high"))
+    stage.phase("high", "Succeeded")
+    stage.phase("life", "Running")
+    restarts = stage.get("dijob", "life")["status"].get("restarts", 0)
+    assert restarts == 0, restarts
+
+
+def killed_at_each_write(play: Callable[[Stage], None], victim: str) -> Callable[[Stage], str]:
+    """Return the scenario that plays a story again and again, and kills the operator or Kueue at
+    another write of a Workload each time: before the write arrives, and after it.
+    """
+
+    def run(stage: Stage) -> str:
+        with stage.killed_by(victim) as killer:
+            for number in range(1, MOST_POINTS):
+                fired = [play_once(stage, play, killer, number, after) for after in (False, True)]
+                if not all(fired):
+                    return f"{number - 1} writes, each with a kill before and after it"
+        raise AssertionError(f"more than {MOST_POINTS} writes")
+
+    return run
+
+
+def play_once(
+    stage: Stage, play: Callable[[Stage], None], killer: Killer, number: int, after: bool
+) -> str:
+    """Play a story with one kill. Return the write at which it happened; "" if there were fewer
+    writes.
+    """
+    found = list[str]()
+
+    def meanwhile() -> None:
+        if write := killer.fired():
+            found.append(write)
+
+    killer.arm(number, after)
+    stage.meanwhile = meanwhile
+    try:
+        play(stage)
+    except AssertionError as error:
+        point = f"{'after' if after else 'before'} write {number}, {found}"
+        raise AssertionError(f"killed {point}: {error}") from error
+    finally:
+        killer.disarm()
+        stage.meanwhile = lambda: None
+        stage.clear()
+    return "".join(found)
+
+
 def messages(stage: Stage) -> str:
     stage.apply(queued_job("lost", 1, "no-such-queue"), queued_job("huge", 50))
     lost = stage.says("lost", "GangScheduled", "QueueMissing")
@@ -346,6 +420,17 @@ WAITING = (
         {"timeout": "5s", "requeuingStrategy": {"backoffBaseSeconds": 600}},
     ),
 )
+STORIES = (
+    ("starts, grows, shrinks and ends", lives_and_grows),
+    ("is evicted and returns", is_evicted_and_returns),
+)
+KILLS = tuple(
+    Scenario(
+        f"{victim} is killed at each write while a job {what}", killed_at_each_write(play, victim)
+    )
+    for what, play in STORIES
+    for victim in ("the operator", "Kueue")
+)
 NO_SLICES = (
     (
         "featureGates",
@@ -369,6 +454,7 @@ SCENARIOS = (
     Scenario("tasks and flavors", tasks_and_flavors),
     Scenario("topology-aware scheduling", topology),
     Scenario("a missing queue, and a job that never fits", messages),
+    *KILLS,
     Scenario("a job cannot grow without the feature gate", growing_without_slices, NO_SLICES),
     Scenario("waitForPodsReady", pods_that_do_not_get_ready, WAITING),
 )

@@ -9,7 +9,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from manifests import dijob
 from planes import ROOT
 
 from queues.controller import GROUP, KueueProcess
+from queues.kills import Killer
 
 Body = dict[str, Any]
 API = f"{GROUP}/v1beta2"
@@ -33,7 +35,7 @@ WORKLOADS = f"workloads.{GROUP}"
 LABEL = f"{GROUP}/queue-name"
 PRIORITY = f"{GROUP}/priority-class"
 # How long a transition may take on a busy machine.
-SECONDS = 60.0
+SECONDS = 120.0
 
 
 def queue_objects() -> list[Body]:
@@ -92,6 +94,10 @@ class Stage:
     kueue: KueueProcess
     folder: Path
     names: list[str] = field(default_factory=list)
+    # The file with which the operator reaches the API server (None: that of the cluster).
+    kubeconfig: Path | None = None
+    # Called while something is waited for.
+    meanwhile: Callable[[], None] = lambda: None
     _operator: subprocess.Popen[bytes] | None = None
 
     def start_operator(self) -> None:
@@ -102,7 +108,7 @@ class Stage:
             sys.executable,
             "-m",
             "dijob",
-            f"--kubeconfig={self.cluster.kubeconfig}",
+            f"--kubeconfig={self.kubeconfig or self.cluster.kubeconfig}",
             "--health-port=0",
             "--kueue",
             '--redis-resources={"requests":{"cpu":"1"}}',
@@ -117,6 +123,28 @@ class Stage:
             self._operator.send_signal(signal.SIGKILL)
             self._operator.wait()
             self._operator = None
+
+    @contextmanager
+    def killed_by(self, victim: str) -> Iterator[Killer]:
+        """Let the operator or Kueue reach the API server through a proxy that can kill it."""
+        of_operator = victim == "the operator"
+        end, restart = (
+            (self.kill_operator, self.start_operator)
+            if of_operator
+            else (self.kueue.kill, self.kueue.start)
+        )
+        killer = Killer(self.cluster.kubeconfig, self.folder / "proxy", end, restart)
+        with killer.running():
+            end()
+            program: Stage | KueueProcess = self if of_operator else self.kueue
+            program.kubeconfig = killer.kubeconfig
+            restart()
+            try:
+                yield killer
+            finally:
+                end()
+                program.kubeconfig = None
+                restart()
 
     def apply(self, *bodies: Body) -> None:
         """Create or change objects."""
@@ -180,6 +208,7 @@ class Stage:
         """Wait until a job has a phase. Return the seconds that it took."""
 
         def missing() -> str:
+            self.meanwhile()
             now = (self.get("dijob", job).get("status") or {}).get("phase")
             return "" if now == phase else f"it is {now}"
 
@@ -203,7 +232,12 @@ class Stage:
 
     def until(self, what: str, true: Callable[[], object], seconds: float = SECONDS) -> float:
         """Wait for a condition. Return the seconds that it took."""
-        return until(what, lambda: "" if true() else "not yet", seconds, self.evidence)
+
+        def missing() -> str:
+            self.meanwhile()
+            return "" if true() else "not yet"
+
+        return until(what, missing, seconds, self.evidence)
 
     def evidence(self, *jobs: str) -> str:
         """Return the state, for the message of a failed scenario."""

@@ -69,8 +69,13 @@ def growth_actions(ctx: Context, may_create: bool) -> tuple[Action, ...]:
         return _delete(seen.others)  # their quota has moved to the present Workload
     if not may_create or not growth_is_missing(ctx) or seen.priority is None:
         return ()
-    name, ranks = _growth_name(ctx, found), _wanted_ranks(ctx)
-    return (CreateWorkload(name, seen.priority, found.name, ranks),)
+    new = CreateWorkload(
+        name=_growth_name(ctx, found),
+        priority=seen.priority,
+        replaces=found.name,
+        ranks=_wanted_ranks(ctx),
+    )
+    return (new,)
 
 
 def growth_is_missing(ctx: Context) -> bool:

@@ -122,7 +122,7 @@ def held_actions(ctx: Context, may_create: bool) -> tuple[Action, ...]:
     if found is None:
         priority = seen.priority
         wanted = may_create and priority is not None
-        new = CreateWorkload(kueue.workload_name(ctx.job), priority or 0)
+        new = CreateWorkload(name=kueue.workload_name(ctx.job), priority=priority or 0)
         return (new,) if wanted else ()
     if is_outdated(ctx):
         return _delete(found)
