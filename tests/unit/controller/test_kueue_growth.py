@@ -216,6 +216,17 @@ async def test_a_job_that_has_ended_does_not_wait_for_quota() -> None:
         assert kueue.used() == 0
 
 
+async def test_a_job_that_ends_during_a_growth_gives_all_quota_back() -> None:
+    async with queued(elastic_body(), dies=True) as (world, kueue):
+        await world.running()
+        world.cluster.scale(4)
+        world.cluster.edit(activeDeadlineSeconds=1)
+        await world.restart()
+        await world.until(lambda: world.phase == "Failed", 300)
+        await world.settle()
+        assert kueue.used() == 0
+
+
 async def test_the_next_operator_continues_a_growth() -> None:
     async with queued(elastic_body(), quota=2) as (world, kueue):
         await world.running()

@@ -190,12 +190,12 @@ def end_actions(ctx: Context) -> tuple[Action, ...]:
     seen, found = ctx.observed.queue, ctx.observed.queue.workload
     if not seen.known or found is None:
         return ()
+    pods = ctx.observed.all_pods
+    busy = any((pod.deleting or pod.ending_soon) and not pod.finished for pod in pods)
     # Kueue must not admit more ranks of a job that has ended.
-    if spare := growth.delete_spare(seen, reserving=False):
+    if spare := growth.delete_spare(seen, reserving=not busy):
         return spare
-    if found.deleting or found.is_true("Finished"):
-        return ()
-    if any((pod.deleting or pod.ending_soon) and not pod.finished for pod in ctx.observed.all_pods):
+    if busy or found.deleting or found.is_true("Finished"):
         return ()
     good = is_true(ctx.job.status, Succeeded)
     reason = "Succeeded" if good else "Failed"
