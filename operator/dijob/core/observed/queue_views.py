@@ -116,12 +116,14 @@ class LocalQueue:
 @dataclass(frozen=True)
 class Quota:
     """The quota of a ClusterQueue: how many Workloads wait for it, its nominal amount of each
-    resource in all flavors, and how much of it no Workload has reserved.
+    resource in all flavors, how much of it no Workload of the queue has reserved, and the name of
+    the cohort whose other queues may have borrowed it.
     """
 
     pending: int = 0
     total: Mapping[str, Decimal] = field(default_factory=dict)
     free: Mapping[str, Decimal] = field(default_factory=dict)
+    cohort: str = ""
 
 
 @dataclass(frozen=True)

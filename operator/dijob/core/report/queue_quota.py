@@ -35,7 +35,8 @@ def parse_quota(body: Body) -> Quota:
     used = _amounts(objects_in(status.get("flavorsReservation")), "total")
     # A queue that borrows from its cohort has reserved more than its own quota.
     free = {key: max(Decimal(0), value - used.get(key, 0)) for key, value in total.items()}
-    return Quota(int(status.get("pendingWorkloads") or 0), total, free)
+    pending = int(status.get("pendingWorkloads") or 0)
+    return Quota(pending, total, free, str(spec.get("cohortName") or ""))
 
 
 def describe_position(job: DIJob, seen: QueueView) -> str:
@@ -60,8 +61,10 @@ def _describe_free(job: DIJob, seen: QueueView) -> str:
         f"{format_amount(key, quota.free[key])} of {format_amount(key, quota.total[key])} {key}"
         for key in short[:NAMED_RESOURCES]
     )
-    text = ", ".join(each)
-    return f"{text} free" if text else ""
+    if not (text := ", ".join(each)):
+        return ""
+    lent = any(quota.free[key] for key in short[:NAMED_RESOURCES]) and quota.cohort
+    return f"{text} free" + (f" unless the cohort {lent} has borrowed it" if lent else "")
 
 
 def _needed(job: DIJob, more: int) -> Amounts:

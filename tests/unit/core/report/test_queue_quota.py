@@ -1,5 +1,6 @@
 """What a waiting job reports about the quota of its queue."""
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -43,6 +44,16 @@ GPU = {"nvidia.com/gpu": "1"}
             QueueView(quota=quota(cpu=(5, 8), gpu=(0, 6))),
             "0 of 6 nvidia.com/gpu, 5 of 8 cpu free",
         ),
+        (
+            job_with(cpu="2"),
+            QueueView(quota=replace(quota(cpu=(3, 3)), cohort="all")),
+            "3 of 3 cpu free unless the cohort all has borrowed it",
+        ),
+        (
+            job_with(cpu="2"),
+            QueueView(quota=replace(quota(cpu=(0, 3)), cohort="all")),
+            "0 of 3 cpu free",
+        ),
         (job_with(memory="1Gi"), QueueView(quota=quota(cpu=(0, 1))), ""),
         (job_with(cpu="1"), QueueView(held_back=2, quota=quota(cpu=(2, 3))), ""),
         (job_with(cpu="1"), QueueView(held_back=2, quota=quota(cpu=(1, 3))), "1 of 3 cpu free"),
@@ -54,6 +65,8 @@ GPU = {"nvidia.com/gpu": "1"}
         "GPUs",
         "there is enough quota, so the job waits for something else",
         "the GPU comes first",
+        "other queues may have borrowed the quota",
+        "there is nothing to borrow",
         "the queue does not cover the resource",
         "a job that grows needs only the quota of its new ranks",
         "a job that grows waits for quota",
@@ -76,7 +89,10 @@ def queue_body(used: str) -> dict[str, Any]:
         {"name": "b", "resources": [{"name": "cpu", "total": used}, {"name": "x", "total": "9"}]},
     ]
     return {
-        "spec": {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}]},
+        "spec": {
+            "cohortName": "all",
+            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}],
+        },
         "status": {"flavorsReservation": reserved, "pendingWorkloads": 2},
     }
 
@@ -85,6 +101,7 @@ def test_the_quota_is_that_of_all_flavors_and_borrowed_quota_is_not_free() -> No
     body = queue_body("3")
     found = parse_quota(body)
     assert (found.pending, found.total) == (2, {"cpu": Decimal(6)})
+    assert found.cohort == "all"
     assert found.free == {"cpu": Decimal("2.5")}
     assert parse_quota(queue_body("7")).free == {"cpu": Decimal(0)}
     assert parse_quota({}) == Quota()
