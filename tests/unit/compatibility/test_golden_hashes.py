@@ -25,6 +25,7 @@ OF_EXAMPLES = {
     "events.yaml": "9f19bbdb0174d61e",
     "gpu.yaml": "425fb8ed692c521f",
     "league.yaml": "50efaebb43352884",
+    "learners-collectors.yaml": "cc95fe38dc6d126f",
     "oneflow.yaml": "4c0cd8fb0bb8244d",
     "own-image.yaml": "5c7a02bb92e826d1",
     "redis.yaml": "1abbc8a01b475482",
