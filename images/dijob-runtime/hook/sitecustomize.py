@@ -37,6 +37,12 @@ PATCHES = {
     "ding.framework.middleware.distributer": "dijob_runtime.hook.distributer",
     "ding.framework.message_queue.nng": "dijob_runtime.hook.nng",
     "ding.framework.message_queue.redis": "dijob_runtime.hook.redis",
+    "ding.utils": "dijob_runtime.hook.dist_context",
+    "ding.utils.pytorch_ddp_dist_helper": "dijob_runtime.hook.ddp",
+    "ding.worker.learner.learner_hook": "dijob_runtime.hook.learner_hook",
+    "ding.framework.middleware.functional.termination_checker": (
+        "dijob_runtime.hook.termination_checker"
+    ),
     "mpire.worker": "dijob_runtime.hook.mpire",
 }
 
