@@ -213,8 +213,8 @@ def _patch_learner(learner_class: Any) -> None:
                 f" {VARIABLE}={OFF}"
             )
             raise
-        # DI-engine saves the environment step since 0.5.1.
-        step = learner.collector_envstep
+        # DI-engine before 0.5.3 does not save the environment step.
+        step = getattr(learner, "collector_envstep", 0)
         _set_environment_step(learner.exp_name, step)
         if learner.rank == 0:
             log_message(
