@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from identity import kill_program
 from jobs import EXAMPLES, REAL_SECONDS, program
 from space import Space
 from volumes import volume
@@ -61,18 +62,13 @@ def until_resumed(space: Space, pod: str) -> tuple[int, int]:
     return int(found[2]), int(found[3])
 
 
-def kill(space: Space, pod: str) -> None:
-    """Kill all processes of a rank's container except the launcher."""
-    space.execute(pod, "bash", "-c", "kill -9 -1")
-
-
 def test_ppo_resumes_after_a_kill_and_after_delete_and_apply(space: Space, tmp_path: Path) -> None:
     out = tmp_path / "out"
     job = EXAMPLES / "resume.yaml"
     with volume(space, "cartpole", out):
         space.kubectl("apply", "-f", str(EXAMPLES / "volume.yaml"), "-f", str(job))
         saved = until_saved(space, out / PPO, 40)
-        kill(space, "resume-0")
+        kill_program(space, "resume-0")
         iteration, step = until_resumed(space, "resume-0")
         assert iteration >= saved
         assert step > iteration
@@ -101,7 +97,7 @@ def test_dqn_with_ddp_resumes_on_all_ranks(space: Space, tmp_path: Path) -> None
         space.kubectl("apply", "-f", str(EXAMPLES / "volume.yaml"))
         space.apply(*others, job)
         saved = until_saved(space, out / "ddp", 20)
-        kill(space, "ddp-0")
+        kill_program(space, "ddp-0")
         iteration, _ = until_resumed(space, "ddp-0")
         assert iteration >= saved
         until_saved(space, out / "ddp", iteration + 20)

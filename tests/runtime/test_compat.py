@@ -1,4 +1,6 @@
-"""Names that DI-engine needs and current packages no longer have, on each Python of this machine."""
+"""Names that DI-engine needs and that current packages have removed, on each Python of this
+machine.
+"""
 
 import os
 import shutil
