@@ -14,18 +14,21 @@ pytestmark = pytest.mark.e2e
 RESUMES = re.compile(r"dijob: resumes (\S+) at iteration (\d+), environment step (\d+), from")
 SAVED = re.compile(r"iteration_(\d+)\.pth\.tar")
 PPO = "cartpole_ppo_seed0"
-# DQN with DDP, unchanged but for the device and the length. LogReduceHook of DI-engine 0.5.3 works
-# only on GPUs.
+# DI-engine's own DQN with DDP. DI-engine 0.5.3 needs a GPU for it. The first lines make it run on a
+# CPU.
 DDP = """
-import torch.distributed
-from dizoo.classic_control.cartpole.config.cartpole_dqn_config import create_config, main_config
-from ding.entry import serial_pipeline
-from ding.utils import to_ddp_config
+import torch
+
+torch.cuda.synchronize, torch.Tensor.cuda = lambda: None, lambda tensor: tensor
 from ding.worker.learner.learner_hook import LogReduceHook
 
 LogReduceHook.__call__ = lambda *_: None
+from dizoo.classic_control.cartpole.config.cartpole_dqn_ddp_config import create_config, main_config
+from ding.entry import serial_pipeline
+from ding.utils import to_ddp_config
+
 main_config.exp_name = "/out/ddp"
-main_config.policy.multi_gpu = True
+main_config.policy.cuda = False
 main_config.policy.learn.learner = {"hook": {"save_ckpt_after_iter": 20}}
 main_config.env.stop_value = 1000
 torch.distributed.init_process_group("gloo")
@@ -35,7 +38,11 @@ serial_pipeline((to_ddp_config(main_config), create_config), seed=0)
 
 def newest(experiment: Path) -> tuple[int, Path]:
     """Return the highest iteration of the saved checkpoints, and its file; -1 without any."""
-    found = [(int(SAVED.fullmatch(path.name)[1]), path) for path in experiment.glob("ckpt/iter*")]
+    found = [
+        (int(match[1]), path)
+        for path in experiment.glob("ckpt/*")
+        if (match := SAVED.fullmatch(path.name))
+    ]
     return max(found, default=(-1, experiment))
 
 

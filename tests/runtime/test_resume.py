@@ -153,14 +153,14 @@ def test_the_newest_folder_of_this_run_is_found() -> None:
     assert resume.find_folder("./exp", "none", any_record=True) == "./exp"
 
 
-def test_a_folder_that_another_process_uses_is_not_resumed() -> None:
+def test_a_folder_that_another_process_uses_is_not_resumed(tmp_path: Path) -> None:
     with_record("exp", "mine")
     program = (
         "from dijob_runtime import resume as r; import sys; from pathlib import Path;"
         "r.FOLDER = Path(sys.argv[1]); print(r.lock_folder(Path('exp')), flush=True); input()"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", program, str(resume.FOLDER)],
+        [sys.executable, "-c", program, str(tmp_path / "pod")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": str(Path(resume.__file__).parents[1])},

@@ -46,8 +46,7 @@ PREPARED = {"ding": "dijob_runtime.hook.compat"}
 
 
 class Finder:
-    """Finder for the modules in PATCHES and PREPARED, with a loader that patches or prepares them.
-    """
+    """Finder for the modules in PATCHES and PREPARED, with the loader that handles them."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
@@ -62,7 +61,7 @@ class Finder:
 
 
 class Patching:
-    """Wraps a module's own loader: prepares the module's execution, or patches the module after it.
+    """Wraps a module's own loader, to run code of the hook before or after the module is executed.
     """
 
     def __init__(self, loader, patch, prepared):
