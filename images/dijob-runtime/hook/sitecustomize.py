@@ -61,8 +61,7 @@ class Finder:
 
 
 class Patching:
-    """Wraps a module's own loader, to run code of the hook before or after the module is executed.
-    """
+    """Wraps a module's own loader, and runs the hook's code before or after the module."""
 
     def __init__(self, loader, patch, prepared):
         # type: (Any, Optional[str], Optional[str]) -> None
