@@ -27,7 +27,7 @@ from dizoo.classic_control.cartpole.config.cartpole_dqn_ddp_config import create
 from ding.entry import serial_pipeline
 from ding.utils import to_ddp_config
 
-main_config.exp_name = "/out/ddp"
+main_config.exp_name = "ddp"
 main_config.policy.cuda = False
 main_config.policy.learn.learner = {"hook": {"save_ckpt_after_iter": 20}}
 main_config.env.stop_value = 1000
@@ -96,9 +96,10 @@ def test_ppo_resumes_after_a_kill_and_after_delete_and_apply(space: Space, tmp_p
 def test_dqn_with_ddp_resumes_on_all_ranks(space: Space, tmp_path: Path) -> None:
     """Both pods are replaced (a gang restart). Only rank 0 reads the checkpoint."""
     out = tmp_path / "out"
-    *others, job = program("ddp", ["python3", "main.py"], DDP, runtime="torch")
+    *others, job = program("ddp", ["python3", "/code/main.py"], DDP, runtime="torch")
     pod = job["spec"]["template"]["spec"]
     pod["volumes"].append({"name": "out", "persistentVolumeClaim": {"claimName": "cartpole"}})
+    pod["containers"][0]["workingDir"] = "/out"
     pod["containers"][0]["volumeMounts"].append({"name": "out", "mountPath": "/out"})
     with volume(space, "cartpole", out):
         space.kubectl("apply", "-f", str(EXAMPLES / "volume.yaml"))

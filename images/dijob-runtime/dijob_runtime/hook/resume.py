@@ -133,7 +133,7 @@ def _decide(name: str, given: Any, record: Any) -> Decision:
 def _find_newest_complete(folder: str) -> str | None:
     skipped: list[str] = []
     found = None
-    for path in list_checkpoints(folder):
+    for path in list_checkpoints(f"./{folder}"):
         # DI-engine writes in place, so a process that is killed can leave a truncated file. The
         # errors of pickle, zipfile and torch have no common class.
         with suppress(Exception):
@@ -193,7 +193,10 @@ def _record_run(folder: str, record: Any) -> None:
 
 
 def _find_mount(name: str) -> str | None:
-    return find_mount(Path(name), Path("/proc/self/mountinfo").read_text())
+    """Return the mount point above an experiment's checkpoints. DI-engine prepends "./" to the name,
+    even to an absolute path.
+    """
+    return find_mount(Path(f"./{name}"), Path("/proc/self/mountinfo").read_text())
 
 
 def _patch_learner(learner_class: Any) -> None:
