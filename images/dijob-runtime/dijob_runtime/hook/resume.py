@@ -193,8 +193,9 @@ def _record_run(folder: str, record: Any) -> None:
 
 
 def _find_mount(name: str) -> str | None:
-    """Return the mount point above an experiment's checkpoints. DI-engine prepends "./" to the name,
-    even to an absolute path.
+    """Return the mount point above an experiment's checkpoints.
+
+    DI-engine prepends "./" to the name, even to an absolute path.
     """
     return find_mount(Path(f"./{name}"), Path("/proc/self/mountinfo").read_text())
 
