@@ -76,7 +76,7 @@ def test_a_lost_collector_restarts_no_learner_and_a_failed_learner_restarts_both
     status = space.status(NAME)
     assert (status["listNumber"], status["renewals"], status["restarts"]) == (3, 2, 1)
     message = status["lastRenewal"]["message"]
-    assert message.startswith("rank 1: ")
+    assert message.startswith("rank 1 ")
     assert message.endswith("and runtime: torch restarts the whole task")
     for learner in LEARNERS:
         assert iterations(space, learner)[-1] == 1000
