@@ -29,6 +29,7 @@ from ding.utils import to_ddp_config
 
 main_config.exp_name = "ddp"
 main_config.policy.cuda = False
+create_config.env_manager.type = "base"
 main_config.policy.learn.learner = {"hook": {"save_ckpt_after_iter": 20}}
 main_config.env.stop_value = 1000
 torch.distributed.init_process_group("gloo")
