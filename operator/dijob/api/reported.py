@@ -20,13 +20,13 @@ class Progress(Stored):
     """A one-line, human-readable summary of the other fields."""
     iteration: Number | None = None
     """The training iteration."""
+    repeated_iterations: Number | None = None
+    """Iterations that were lost in restarts, and that the program repeats, as far as the reports
+    show it."""
     env_step: Number | None = None
     """Number of environment steps so far."""
     episode_return: float | None = None
     """The return of the last episode."""
-    repeated_iterations: Number | None = None
-    """Iterations that were lost in restarts, and that the program repeats, as far as the reports
-    show it."""
     time: Time = ""
     """When the program last reported one of these values."""
     written: Time = ""
