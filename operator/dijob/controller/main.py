@@ -110,6 +110,7 @@ async def _run_replica(api: Api, settings: Settings, leads: Leadership) -> None:
             group.create_task(reconciler.foreign_pods.run(served))
             await reconciler.delivery.begin(api)
             reconciler.launchers.serve()
+            group.create_task(reconciler.progress.run())
             await queue.run()
 
     async def serve_launchers() -> None:
