@@ -383,7 +383,7 @@ def test_c5_address(field: Field) -> None:
 
 @pytest.mark.parametrize("job", ["c13-dqn", "c13-ppo"])
 def test_c13_progress(field: Field, job: str) -> None:
-    """The serial pipelines of DI-engine report their progress, also without the HTTP server."""
+    """The serial pipelines of DI-engine report their progress without the HTTP server."""
     field.space.until_true(job, "Succeeded", 240)
     progress = field.space.status(job)["progress"]
     assert progress["iteration"] >= 100, progress

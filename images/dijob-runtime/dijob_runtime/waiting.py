@@ -13,12 +13,12 @@ AVERAGE_SECONDS = 30.0
 class WaitMeter:
     """The waiting times of this process.
 
-    The thread that trains adds waiting times, and another thread calls `measure`. No lock is needed,
-    because each of them only reads what the other one writes.
+    The thread that trains adds waiting times, and another thread calls `measure`. No lock is
+    needed, because each of them only reads what the other one writes.
 
     `trains`: this process has trained. Only programs that get their data from other processes, or
-    from a buffer, are measured (hook/distributer.py, hook/fetcher.py). `values` are the newest measurements, by their names in the
-    job's status.
+    from a buffer, are measured (hook/distributer.py, hook/fetcher.py). `values` are the newest
+    measurements, by their names in the job's status.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -71,9 +71,7 @@ class Reconciler:
         self._budgets = BudgetReader(api, clock)
         self.progress = ProgressWriter(api, self.jobs, clock)
         self.launchers.on_progress = self.progress.receive
-        self._status = StatusWriter(
-            api, self.jobs, self._recorder, self.forget, clock, self.progress
-        )
+        self._status = StatusWriter(api, self.progress, self._recorder, self.forget, clock)
         self.quarantine = Quarantine(names.PLURAL)
 
     async def reconcile(self, key: Key) -> float | None:

@@ -25,7 +25,8 @@ def patch(module: ModuleType) -> None:
         usual = make(cfg, buffer_, *args, **kwargs)
         fill = _make_fill(buffer_)
 
-        # DI-engine runs the part after `yield` when the step ends. Without data there is no `yield`.
+        # DI-engine runs the part after `yield` when the step ends. Without data, there is no
+        # `yield`.
         @wraps(usual)
         def fetch(ctx: Any) -> Iterator[None]:
             steps = usual(ctx)

@@ -66,9 +66,11 @@ class _Launcher:
 
 @dataclass
 class Launchers:
-    """The launchers by the uid of their pod. `on_change` is called with the owner of a pod after
-    news about its launcher, and `on_progress` with the progress in a report. If not `enabled`, this operator has no channel, and all launchers are
-    silent.
+    """The launchers by the uid of their pod.
+
+    `on_change` is called with the owner of a pod after news about its launcher, and `on_progress`
+    with the progress in a report. If not `enabled`, this operator has no channel, and all launchers
+    are silent.
     """
 
     pods: Store[Pod]
@@ -117,7 +119,6 @@ class Launchers:
         state: LauncherState,
         ip: str,
         has: Annotations | None,
-        progress: ProgressReport | None = None,
     ) -> None:
         """Record a report. `has` are the annotations that the launcher has; None in later reports
         of a connection, after which the launcher has the last response.
@@ -138,8 +139,6 @@ class Launchers:
         known.report = LauncherReport(state, ip, at)
         known.missing_since = None
         _deliver(known)
-        if progress is not None:
-            self.on_progress(pod.owner, progress)
         if before != (known.report, known.has):
             self.on_change(pod.owner)
 

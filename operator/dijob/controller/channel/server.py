@@ -214,7 +214,9 @@ class LauncherConnection(asyncio.Protocol):
             self._write(b"HTTP/1.1 204 No Content\r\n\r\n")
         self._pod, self._nonce = pod, said.nonce
         self._prove()
-        self._server.launchers.receive(pod, self, said.state, said.ip, said.has, said.progress)
+        self._server.launchers.receive(pod, self, said.state, said.ip, said.has)
+        if said.progress is not None:
+            self._server.launchers.on_progress(pod.owner, said.progress)
 
     def _prove(self) -> None:
         if self._timer is not None:

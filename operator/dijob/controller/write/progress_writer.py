@@ -16,6 +16,7 @@ from typing import Any
 from dijob.api.reported import Progress, in_words
 from dijob.api.status import format_time
 from dijob.controller.cache.jobs import Jobs
+from dijob.controller.cache.stored_progress import read_figures
 from dijob.core import pace
 from dijob.core.observed.progress import ProgressReport
 from dijob.kube.api import Api, Json, RequestError
@@ -28,8 +29,8 @@ log = logging.getLogger(__name__)
 # 1 s, and a launcher after 3 s and a tick of 1 s, so that a value in a status is at most 15 s old.
 INTERVAL_SECONDS = 10.0
 LOOK_SECONDS = 0.5
-# How many jobs are written after each look: 20 writes per second for all jobs together. So with more
-# than 200 jobs that report, the interval of each job is longer.
+# How many jobs are written after each look: 20 writes per second for all jobs together. So with
+# more than 200 jobs that report, the interval of each job is longer.
 MOST_AT_ONCE = 10
 
 
@@ -52,7 +53,7 @@ class ProgressWriter:
 
     def __init__(self, api: Api, jobs: Jobs, clock: Clock) -> None:
         self._api = api
-        self._jobs = jobs
+        self.jobs = jobs
         self._clock = clock
         self._known: dict[str, _Known] = {}
 
@@ -60,13 +61,13 @@ class ProgressWriter:
         """Note a report of one of a job's launchers. If several ranks report the same value, the
         last report counts.
         """
-        key = self._jobs.key_of_owner(owner)
+        key = self.jobs.key_of_owner(owner)
         if key is None:
             return
         uid = owner.rpartition("/")[2]
         known = self._known.get(uid)
         if known is None:
-            known = self._known[uid] = _Known(_stored_values(self._jobs.get(key)))
+            known = self._known[uid] = _Known(read_figures(self.jobs.get(key)))
         values = {**known.values, **report.values}
         # A launcher reports its values again when it connects to a new operator.
         if values == known.values:
@@ -107,7 +108,7 @@ class ProgressWriter:
             await self._write(uid)
 
     async def _write(self, uid: str) -> None:
-        key, part = self._jobs.key_of(uid), self.status_part(uid)
+        key, part = self.jobs.key_of(uid), self.status_part(uid)
         if key is None:
             self.forget(uid)
         if key is None or not part:
@@ -123,7 +124,7 @@ class ProgressWriter:
             else:
                 log.info("%s/%s: will try again to write the progress: %s", *key, error)
             return
-        self._jobs.put(response)
+        self.jobs.put(response)
         self.wrote(uid, part)
 
     def _interval(self) -> float:
@@ -136,20 +137,5 @@ class ProgressWriter:
         return made.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-_NAMES = tuple(ProgressReport.__dataclass_fields__)
-
-
-def _stored_values(body: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the values in the status of a job, which a former operator or the HTTP server has
-    written.
-    """
-    given = ((body or {}).get("status") or {}).get("progress") or {}
-    try:
-        known = Progress.model_validate(given).model_dump(exclude_none=True)
-    except ValueError:  # a user can edit a status
-        return {}
-    return {name: value for name, value in known.items() if name in _NAMES}
-
-
 def _dump_back(part: Mapping[str, Any]) -> dict[str, Any]:
-    return _stored_values({"status": part})
+    return read_figures({"status": part})

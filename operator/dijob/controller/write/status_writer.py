@@ -15,7 +15,6 @@ from dijob.api.model import DIJob, Metadata
 from dijob.api.parse import parse_status
 from dijob.api.status import Status
 from dijob.controller import metrics
-from dijob.controller.cache.jobs import Jobs
 from dijob.controller.observe.memory import JobMemory
 from dijob.controller.queue.workqueue import KnownError
 from dijob.controller.write.progress_writer import ProgressWriter
@@ -77,16 +76,10 @@ class StatusWriter:
     """
 
     def __init__(
-        self,
-        api: Api,
-        jobs: Jobs,
-        recorder: Recorder,
-        forget: Forget,
-        clock: Clock,
-        progress: ProgressWriter,
+        self, api: Api, progress: ProgressWriter, recorder: Recorder, forget: Forget, clock: Clock
     ) -> None:
         self._api = api
-        self._jobs = jobs
+        self._jobs = progress.jobs
         self._forget = forget
         self._clock = clock
         self._recorder = recorder
