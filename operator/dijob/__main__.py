@@ -187,9 +187,7 @@ def _enum_option(
 @click.option(
     "--job-metrics",
     is_flag=True,
-    help=(
-        "Serve the progress of each job as a metric, and as JSON at /progress/NAMESPACE/NAME."
-    ),
+    help=("Serve the progress of each job as a metric, and as JSON at /progress/NAMESPACE/NAME."),
 )
 @click.option(
     "--lease",

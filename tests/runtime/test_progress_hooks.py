@@ -134,7 +134,7 @@ def test_a_process_that_trains_is_active_while_it_collects(
     Manager.__module__ = "managers"
     environments.patch(managers)
     now = [100.0]
-    monkeypatch.setattr(progress.time, "time", lambda: now[0])
+    monkeypatch.setattr("dijob_runtime.progress.time.time", lambda: now[0])
     assert Manager().step(1) == 2
     assert written() == {}
     progress.note_training(1, None)

@@ -48,8 +48,9 @@ def parse_progress(given: object) -> ProgressReport | None:
 
 def _integer(most: int) -> Callable[[object], Any]:
     def read(given: object) -> int | None:
-        whole = isinstance(given, int) and not isinstance(given, bool)
-        return given if whole and 0 <= given <= most else None
+        if not isinstance(given, int) or isinstance(given, bool):
+            return None
+        return given if 0 <= given <= most else None
 
     return read
 
