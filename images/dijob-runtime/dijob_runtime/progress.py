@@ -132,7 +132,7 @@ class _ProgressFile:
     def add(self, news: dict[str, Any]) -> None:
         """Store new values. The first call starts the thread that writes them."""
         with self._lock:
-            if any(self._values.get(name) != news[name] for name in news if name != "signal"):
+            if any(self._values.get(name) != news[name] for name in news):
                 self.moved = time.time()
             self._values.update(news)
             self.fresh = True

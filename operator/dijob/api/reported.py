@@ -35,7 +35,7 @@ class Progress(Stored):
     signal: float | None = None
     """Any number that the program reports for an autoscaler."""
     time: Time = ""
-    """When the program last reported one of these values."""
+    """When the program last made progress or reported new values."""
     written: Time = ""
     """When the values were written to the status."""
 

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from dijob.api.reported import Progress, in_words
@@ -72,7 +73,10 @@ class ProgressWriter:
         # A launcher reports its values again when it connects to a new operator.
         if values == known.values:
             return
-        known.values, known.time, known.fresh = values, format_time(self._clock.now()), True
+        # A learner that hangs still reports that it waits. The time is that of its last progress, so
+        # that an autoscaler does not add collectors to it.
+        moved = self._clock.now() - timedelta(seconds=report.idle_seconds or 0)
+        known.values, known.time, known.fresh = values, format_time(moved), True
 
     def forget(self, uid: str) -> None:
         """Forget a deleted job."""

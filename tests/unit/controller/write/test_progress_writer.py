@@ -1,6 +1,8 @@
 """How often the progress of jobs is written to their status, and what is written."""
 
 import pytest
+from dijob.api.status import parse_time
+from dijob.controller.cache.stored_progress import recent_figures
 from dijob.controller.write.progress_writer import INTERVAL_SECONDS, MOST_AT_ONCE, ProgressWriter
 from dijob.core.observed.progress import ProgressReport
 from samples.builders import OWNER, UID, Body, job_body
@@ -63,6 +65,22 @@ async def test_unchanged_progress_costs_no_write_also_after_a_restart_of_the_ope
         await later(world, INTERVAL_SECONDS)
         assert writes(world)[-1]["waitingPercent"] == 30
         assert writes(world)[-1]["line"] == "iter 1"
+
+
+async def test_the_time_is_that_of_the_last_progress_and_not_of_the_report() -> None:
+    """Such as a learner that hangs, and reports that it waits."""
+    async with simulated(job_body()) as world:
+        await world.running()
+        report(world, iteration=1)
+        await later(world, 0)
+        report(world, waiting_percent=100, idle_seconds=400)
+        await later(world, INTERVAL_SECONDS + 1)
+        before, after = (parse_time(one["time"]) for one in writes(world))
+        assert before is not None
+        assert after is not None
+        assert (before - after).total_seconds() >= 380
+        body = world.cluster.read("dijobs", "job")
+        assert recent_figures(body, world.operator.reconciler._clock.now()) == {}
 
 
 async def test_a_status_write_for_another_reason_contains_the_progress() -> None:
