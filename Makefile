@@ -293,7 +293,7 @@ faults-page: venv ## update the tables of docs/reliability.md from bench/results
 	@$(PY) -m faults.simulated_nodes.page
 
 .PHONY: bench
-bench: cluster-build ## start times of 20x4, 100x4 and 5x200 pods, compared with bare clients and JobSet, three runs (~20 min; SHAPES=, RUNS=, JSON=FILE, JOBSET_BIN=)
+bench: cluster-build ## start times of 20x4, 100x4 and 5x200 pods, compared with bare clients and JobSet, three runs (~20 min; SHAPES=, RUNS=, JSON=FILE, JOBSET_BIN=, OTHER_CHECKOUT=, ENTRANTS=)
 	@$(PY) bench/start.py $(SHAPES) --runs $(or $(RUNS),3) $(JSON:%=--json %)
 
 .PHONY: bench-full

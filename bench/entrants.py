@@ -24,6 +24,7 @@ from floor import Floor, Kind
 from jobset import AGENT, controller, start_jobsets
 from measured import Result, Shape, Starts
 from place import LIMIT_SECONDS, Place, clear, size_in, until_listed
+from planes import ROOT
 
 # How long the entrant is observed after the last job is running: events and statuses may still
 # follow.
@@ -39,6 +40,10 @@ OPERATORS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 # The variable that names JobSet's program (bin/manager in a checkout).
 JOBSET = "JOBSET_BIN"
+# The variable that names another checkout, for example of an older commit: its operator is measured
+# too, under the same names with this suffix.
+OTHER = "OTHER_CHECKOUT"
+_OTHER_SUFFIX = ", other checkout"
 # The variable with the names of the entrants that take part, separated by semicolons; all if unset.
 ENTRANTS = "ENTRANTS"
 
@@ -96,7 +101,9 @@ class Running(NamedTuple):
 
 def entrants() -> list[str]:
     """Return the names of all entrants; JobSet takes part only if its program is given."""
-    every = [*map(str, Kind), *OPERATORS, *(["JobSet"] if JOBSET in os.environ else [])]
+    others = [f"{each}{_OTHER_SUFFIX}" for each in OPERATORS] if OTHER in os.environ else []
+    jobset = ["JobSet"] if JOBSET in os.environ else []
+    every = [*map(str, Kind), *OPERATORS, *others, *jobset]
     chosen = os.environ.get(ENTRANTS, "")
     return [each for each in every if not chosen or each in chosen.split(";")]
 
@@ -105,7 +112,7 @@ async def race_one(place: Place, shape: Shape, name: str, namespace: str) -> Res
     """Run one entrant once."""
     if name == "JobSet":
         return await race_jobset(place, shape, namespace)
-    if name in OPERATORS:
+    if name.removesuffix(_OTHER_SUFFIX) in OPERATORS:
         async with started(place, shape, namespace, name) as running:
             return running.start
     # Every other name is the name of a floor.
@@ -134,14 +141,14 @@ async def started(
     await make_namespace(kube, namespace)
     # The log is kept if the run fails: `unlink` below is reached only after a success.
     log = Path(tempfile.gettempdir()) / f"{namespace}.log"
-    addressing, arguments = OPERATORS[name]
+    addressing, arguments = OPERATORS[name.removesuffix(_OTHER_SUFFIX)]
     async with AsyncExitStack() as stack:
         if "channel" in name:
             opening = open_channel(kube.access, namespace, strict=True)
             channel = await stack.enter_async_context(opening)
             arguments = (*arguments, *channel.options())
         operator = await stack.enter_async_context(
-            Operator(cluster.kubeconfig, log, arguments=arguments)
+            Operator(cluster.kubeconfig, log, arguments=arguments, environment=_environment(name))
         )
         await until_listed(operator)
         starting = start_jobs(kube, namespace, shape, addressing=addressing, **how)
@@ -149,6 +156,18 @@ async def started(
         yield Running(operator, entrant, await entrant.measured(starting))
     log.unlink()
     await clear(kube, namespace)
+
+
+def _environment(name: str) -> dict[str, str]:
+    """Return the variables of an operator's process. The operator of another checkout runs with
+    this checkout's tools.
+    """
+    if not name.endswith(_OTHER_SUFFIX):
+        return {}
+    mine = str(ROOT / "operator")
+    paths = os.environ["PYTHONPATH"].split(os.pathsep)
+    kept = [path for path in paths if Path(path).resolve() != Path(mine)]
+    return {"PYTHONPATH": os.pathsep.join([str(Path(os.environ[OTHER]) / "operator"), *kept])}
 
 
 async def race_jobset(place: Place, shape: Shape, namespace: str) -> Result:
