@@ -109,7 +109,12 @@ class ProgressWriter:
         due = [uid for uid, known in self._known.items() if known.fresh and known.due <= now]
         due.sort(key=lambda uid: self._known[uid].due)
         for uid in due[:MOST_AT_ONCE]:
-            await self._write(uid)
+            try:
+                await self._write(uid)
+            except Exception:
+                # An unexpected error in the progress of one job must not stop the operator.
+                log.exception("failed to write the progress of the DIJob with the uid %s", uid)
+                self._known.pop(uid, None)
 
     async def _write(self, uid: str) -> None:
         key, part = self.jobs.key_of(uid), self.status_part(uid)

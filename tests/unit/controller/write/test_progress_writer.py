@@ -107,6 +107,21 @@ async def test_a_failed_write_is_tried_again_with_the_newest_values(status: int)
         assert not writer(world).status_part(UID)
 
 
+async def test_an_unexpected_error_in_one_job_does_not_stop_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with simulated(job_body()) as world:
+        await world.running()
+        report(world, iteration=1)
+        with monkeypatch.context() as broken:
+            broken.setattr(ProgressWriter, "_dump", lambda *_: 1 / 0)
+            await later(world, 0)
+        assert writes(world) == []
+        report(world, iteration=2)
+        await later(world, 0)
+        assert [one["iteration"] for one in writes(world)] == [2]
+
+
 async def test_all_jobs_together_have_a_bounded_rate() -> None:
     number = 3 * MOST_AT_ONCE
     names = [f"job-{each:02}" for each in range(number)]
