@@ -87,6 +87,9 @@ KUEUE_GROUP: Final = "kueue.x-k8s.io"
 KUEUE_QUEUE: Final = f"{KUEUE_GROUP}/queue-name"
 KUEUE_PRIORITY: Final = f"{KUEUE_GROUP}/priority-class"
 KUEUE_SECONDS: Final = f"{KUEUE_GROUP}/max-exec-time-seconds"
+# On a DIJob with tasks: the last task and its `replicas`, when the operator last compared them with
+# spec.replicas (api/last_task.py).
+ANNOTATION_LAST_TASK: Final = f"{GROUP}/last-task"
 # A hash of the part of the spec from which a pod, or the job's NetworkPolicy, was created.
 ANNOTATION_TEMPLATE: Final = f"{GROUP}/template-hash"
 
@@ -400,3 +403,13 @@ class Phase(StrEnum):
     TERMINATING = "Terminating"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
+
+
+class Activity(StrEnum):
+    """What the time of a job is spent on. At each moment a job has one activity."""
+
+    WAITING = "Waiting"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    RECOVERING = "Recovering"
+    ENDED = "Ended"

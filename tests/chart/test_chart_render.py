@@ -254,8 +254,10 @@ def test_without_a_way_for_progress_there_is_no_column(
 
 def test_autoscalers_find_the_progress_of_jobs_at_a_service(offline: Lab) -> None:
     plain, made = (parsed(render(offline, {"jobMetrics": on})) for on in (False, True))
-    services = [{each["metadata"]["name"] for each in of(all_, "Service")} for all_ in (plain, made)]
-    assert services == [{"dijob-channel"}, {"dijob-channel", "dijob-metrics"}]
+    before, after = (
+        {each["metadata"]["name"] for each in of(objects, "Service")} for objects in (plain, made)
+    )
+    assert (before, after) == ({"dijob-channel"}, {"dijob-channel", "dijob-metrics"})
     (container,) = one(made, "Deployment")["spec"]["template"]["spec"]["containers"]
     assert "--job-metrics" in container["args"]
 

@@ -14,12 +14,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from dijob.api.reported import Progress, in_words
+from dijob.api.parse import parse_status
+from dijob.api.reported import Progress, count_repeated, in_words
 from dijob.api.status import format_time
 from dijob.controller.cache.jobs import Jobs
-from dijob.controller.cache.stored_progress import read_figures
+from dijob.controller.cache.stored_progress import read_figures, read_progress
 from dijob.core import pace
 from dijob.core.observed.progress import ProgressReport
+from dijob.core.report.time_spent import has_restarted_since
 from dijob.kube.api import Api, Json, RequestError
 from dijob.kube.kinds import JOBS
 from dijob.process.clock import Clock
@@ -73,8 +75,8 @@ class ProgressWriter:
         # A launcher reports its values again when it connects to a new operator.
         if values == known.values:
             return
-        # A learner that hangs still reports that it waits. The time is that of its last progress, so
-        # that an autoscaler does not add collectors to it.
+        # A learner that hangs still reports that it waits. The time is that of its last progress,
+        # so that an autoscaler does not add collectors to it.
         moved = self._clock.now() - timedelta(seconds=report.idle_seconds or 0)
         known.values, known.time, known.fresh = values, format_time(moved), True
 
@@ -87,7 +89,10 @@ class ProgressWriter:
         there is none. The caller must call `wrote` when the part has been stored.
         """
         known = self._known.get(uid)
-        return {"progress": self._dump(known)} if known and known.fresh else {}
+        if known is None or not known.fresh:
+            return {}
+        key = self.jobs.key_of(uid)
+        return {"progress": self._dump(known, (self.jobs.get(key) if key else None) or {})}
 
     def wrote(self, uid: str, part: Mapping[str, Any]) -> None:
         """Note that a part from `status_part` has been stored."""
@@ -139,9 +144,15 @@ class ProgressWriter:
     def _interval(self) -> float:
         return pace.write_interval(INTERVAL_SECONDS, self._api.throttle.latency)
 
-    def _dump(self, known: _Known) -> Json:
+    def _dump(self, known: _Known, body: Json) -> Json:
+        old = read_progress(body)
         shown = Progress.model_validate({**known.values, "time": known.time})
-        written = {"line": in_words(shown), "written": format_time(self._clock.now())}
+        restarted = has_restarted_since(parse_status(body), old.time)
+        written = {
+            "line": in_words(shown),
+            "written": format_time(self._clock.now()),
+            "repeated_iterations": count_repeated(old, shown, restarted),
+        }
         made = shown.model_copy(update=written)
         return made.model_dump(mode="json", by_alias=True, exclude_none=True)
 

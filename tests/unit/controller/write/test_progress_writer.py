@@ -83,6 +83,20 @@ async def test_the_time_is_that_of_the_last_progress_and_not_of_the_report() -> 
         assert recent_figures(body, world.operator.reconciler._clock.now()) == {}
 
 
+async def test_iterations_that_a_restart_repeats_are_counted_once() -> None:
+    async with simulated(job_body()) as world:
+        await world.running()
+        report(world, iteration=100)
+        await later(world, 0)
+        world.cluster.remove("pods", "job-0")
+        await world.until(lambda: world.cluster.job().status.renewals == 1)
+        await world.running()
+        for iteration in (80, 90, 85):
+            report(world, iteration=iteration)
+            await later(world, INTERVAL_SECONDS + 1)
+        assert [one.get("repeatedIterations") for one in writes(world)] == [None, 20, 20, 20]
+
+
 async def test_a_status_write_for_another_reason_contains_the_progress() -> None:
     async with simulated(job_body()) as world:
         await world.running()

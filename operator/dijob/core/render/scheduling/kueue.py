@@ -60,7 +60,7 @@ def workload_digest(job: DIJob) -> str:
     given = (
         job.fingerprint,
         [one.replicas for one in job.pod_sets],
-        job.spec.min_replicas,
+        job.spec.scaled.min_replicas,
         {key: job.metadata.labels.get(key) for key in _KEYS},
         [_topology_request(job, one) for one in job.pod_sets],
     )
