@@ -280,7 +280,8 @@ faults: cluster-build ## inject faults of networks, API servers, nodes and clock
 	  $(if $(or $(JSON),$(ROWS)),$(JSON:%=--json %),--json bench/results/faults$(if $(CHANNEL),-channel).json)
 
 .PHONY: kueue
-kueue: cluster-build ## run jobs with queues on the real Kueue, which is built from a checkout of its source (KUEUE_SRC=, ROWS=; ~7 min for the build, ~7 min for the scenarios)
+kueue: cluster-build ## run jobs with queues on the real Kueue, which is built from a checkout of its source (KUEUE_SRC=, ROWS=; ~7 min for the first build, ~25 min for the scenarios)
+	@test -n "$(KUEUE_SRC)" || { echo "set KUEUE_SRC to a checkout of github.com/kubernetes-sigs/kueue" >&2; exit 2; }
 	@$(PY) -m queues $(KUEUE_SRC) $(ROWS)
 
 .PHONY: soak

@@ -5,13 +5,14 @@ of a scenario.
 """
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from planes import control_plane
+from planes import ROOT, control_plane
 from workers import own
 
 from queues.controller import KueueProcess
@@ -19,21 +20,38 @@ from queues.scenarios import SCENARIOS, Scenario
 from queues.stage import Stage, queue_objects
 
 NODES = 6
+DIRTY = "-dirty"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dijob/kueue"
 
 
 def build(source: Path) -> Path:
-    """Build Kueue from its vendored source, and return the program (7 minutes on two cores)."""
-    binary = Path.home() / ".cache/dijob/kueue" / version_of(source) / "kueue"
-    if not binary.exists():
-        argv = ["go", "build", "-mod=vendor", "-o", str(binary), "./cmd/kueue"]
-        subprocess.run(argv, cwd=source, check=True)
+    """Build Kueue from its vendored source, and return the program (7 minutes on two cores). A
+    program that was built from the same commit is used again, unless the checkout has changes.
+    """
+    version = version_of(source)
+    binary = CACHE / version / "kueue"
+    if binary.exists() and not version.endswith(DIRTY):
+        return binary
+    print(f"building Kueue {version} in {source} (about 7 minutes)", flush=True)
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    # An interrupted build must not look like a program.
+    new = binary.with_suffix(".new")
+    argv = [find_go(), "build", "-mod=vendor", "-o", str(new), "./cmd/kueue"]
+    subprocess.run(argv, cwd=source, check=True)
+    new.replace(binary)
     return binary
 
 
+def find_go() -> str:
+    """Return the path of Go, which is installed if it is missing."""
+    argv = [sys.executable, str(ROOT / "images/golang.py")]
+    return subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
 def version_of(source: Path) -> str:
-    """Return the version of the checkout."""
-    argv = ["git", "-C", str(source), "describe", "--tags", "--always"]
-    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
+    """Return the version of the checkout; it ends in -dirty if files have changed."""
+    argv = ["git", "-C", str(source), "describe", "--tags", "--always", f"--dirty={DIRTY}"]
+    return subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
 def run_one(scenario: Scenario, stage: Stage) -> bool:
@@ -62,6 +80,8 @@ def main() -> int:
     parser.add_argument("--binary", type=Path)
     parser.add_argument("names", nargs="*")
     given = parser.parse_args()
+    if not (given.source / "cmd/kueue").is_dir():
+        parser.error(f"{given.source} is not a checkout of Kueue: it has no folder cmd/kueue")
     binary = given.binary or build(given.source)
     chosen = [
         one for one in SCENARIOS if not given.names or any(part in one.name for part in given.names)

@@ -49,6 +49,8 @@ class KueueProcess:
     hooks: int = field(default_factory=free_port)
     health: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
+    # The file with which it reaches the API server (None: that of the cluster).
+    kubeconfig: Path | None = None
 
     @property
     def log(self) -> Path:
@@ -77,7 +79,7 @@ class KueueProcess:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 ["unshare", "--mount", "sh", "-c", self._script(), str(self.binary), str(path)],
-                env={**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig)},
+                env={**os.environ, "KUBECONFIG": str(self.kubeconfig or self.cluster.kubeconfig)},
                 stdout=log,
                 stderr=log,
             )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from queues.kills import MOST_POINTS, Killer
 from queues.stage import QUOTA, WORKLOADS, Stage, queued_job, thing
 
 
@@ -64,8 +65,112 @@ def partial_admission(stage: Stage) -> str:
     stage.apply(queued_job("elastic", 8, minReplicas=2))
     stage.phase("elastic", "Running")
     stage.until("six ranks run", lambda: stage.running("elastic") == 2 * QUOTA)
-    message = stage.says("elastic", "GangScheduled", "AdmittedInPart")
-    return f"of 8 ranks, 6 run: {message!r}"
+    message = stage.says("elastic", "GangScheduled", "AdmittedInPart", "insufficient")
+    return f"of 8 ranks, 6 run, and the others wait for quota: {message!r}"
+
+
+def growing(stage: Stage) -> str:
+    """A job grows when there is quota for its new ranks. The running ranks stay."""
+    stage.apply(queued_job("grows", 2, minReplicas=1, maxReplicas=6))
+    stage.phase("grows", "Running")
+    stage.apply(queued_job("other", 2, "team-b"))
+    stage.phase("other", "Running")
+    before = uids(stage, "grows")
+    stage.kubectl("scale", "dijob", "grows", "--replicas=6")
+    message = stage.says("grows", "GangScheduled", "AdmittedInPart", "insufficient")
+    assert stage.running("grows") == 2
+    stage.exit(*stage.pods("other"))
+    seconds = stage.until("six ranks run", lambda: stage.running("grows") == 2 * QUOTA)
+    after = uids(stage, "grows")
+    assert before.items() <= after.items(), (before, after)
+    stage.until("one Workload is left", lambda: len(stage.workloads("grows")) == 1)
+    stage.says("grows", "GangScheduled", "admitted by the queue")
+    assert stage.reserved() == 2 * QUOTA, stage.reserved()
+    stage.edit("grows", replicas=3)
+    stage.apply(queued_job("next", 3, "team-b"))
+    stage.phase("next", "Running")
+    return (
+        f"waited ({message!r}), and grew {seconds:.1f} s after the other job had ended; its two"
+        " ranks kept running. When it shrank, the next job got the quota"
+    )
+
+
+def growing_after_partial_admission(stage: Stage) -> str:
+    stage.apply(queued_job("first", 2, "team-b"))
+    stage.phase("first", "Running")
+    stage.apply(queued_job("partly", 6, minReplicas=1))
+    stage.until("four ranks run", lambda: stage.running("partly") == 4)
+    before = uids(stage, "partly")
+    stage.exit(*stage.pods("first"))
+    seconds = stage.until("six ranks run", lambda: stage.running("partly") == 2 * QUOTA)
+    assert before.items() <= uids(stage, "partly").items()
+    return f"four ranks ran; the other two {seconds:.1f} s after quota was free"
+
+
+def growing_without_slices(stage: Stage) -> str:
+    """The feature gate is off."""
+    # The operator of the scenario before may remember that it was on.
+    stage.kill_operator()
+    stage.start_operator()
+    stage.apply(queued_job("fixed", 2, minReplicas=1, maxReplicas=4))
+    stage.phase("fixed", "Running")
+    stage.edit("fixed", replicas=4)
+    message = stage.says("fixed", "GangScheduled", "AdmittedInPart", "suspend and resume")
+    assert stage.running("fixed") == 2
+    assert len(stage.workloads("fixed")) == 1
+    stage.edit("fixed", suspend=True)
+    stage.phase("fixed", "Suspended")
+    stage.edit("fixed", suspend=False)
+    stage.until("four ranks run", lambda: stage.running("fixed") == 4)
+    return f"stayed at two ranks: {message!r}"
+
+
+def killed_while_growing(stage: Stage) -> str:
+    """Kill the operator and Kueue between the writes of a growth."""
+    stage.apply(queued_job("grows", 1, minReplicas=1, maxReplicas=6))
+    stage.phase("grows", "Running")
+    stage.apply(queued_job("other", 3, "team-b"))
+    stage.phase("other", "Running")
+    before = uids(stage, "grows")
+    stage.edit("grows", replicas=5)
+    stage.until("it asks for quota", lambda: len(stage.workloads("grows")) == 2)
+    stage.kill_operator()
+    stage.exit(*stage.pods("other"))
+    stage.start_operator()
+    stage.phase("other", "Succeeded")
+    stage.until("it is admitted", lambda: stage.reserved() == 5)
+    stage.kill_operator()
+    stage.kueue.kill()
+    stage.start_operator()
+    stage.until("five ranks run", lambda: stage.running("grows") == 5)
+    stage.kueue.start()
+    stage.until("one Workload is left", lambda: len(stage.workloads("grows")) == 1)
+    assert before.items() <= uids(stage, "grows").items()
+    stage.edit("grows", replicas=6)
+    stage.until("six ranks run", lambda: stage.running("grows") == 6)
+    assert stage.reserved() == 6, stage.reserved()
+    return "each continued where it had stopped, and no running rank restarted"
+
+
+def redis_server(stage: Stage) -> str:
+    """The pod of the job's own Redis server counts: it needs the sixth CPU."""
+    stage.apply(queued_job("first", 1))
+    stage.phase("first", "Running")
+    stage.apply(queued_job("served", 5, "team-b", messageQueue={"type": "redis"}))
+    stage.says("served", "GangScheduled", "Queued", "insufficient")
+    stage.exit(*stage.pods("first"))
+    stage.phase("served", "Running")
+    assert stage.reserved() == 2 * QUOTA, stage.reserved()
+    names = [one["name"] for one in stage.workload("served")["spec"]["podSets"]]
+    assert names == ["main", "redis"], names
+    pod = stage.pods("served").get("served-mq") or stage.get("pod", "served-mq")
+    assert pod["spec"]["nodeSelector"] == {"type": "kwok"}, pod["spec"]
+    return f"a job of five ranks with a server waited for six CPUs; pod sets {names}"
+
+
+def uids(stage: Stage, job: str) -> dict[str, str]:
+    """Return the uids of a job's pods by their names."""
+    return {name: pod["metadata"]["uid"] for name, pod in stage.pods(job).items()}
 
 
 def succeeded_ranks_release_quota(stage: Stage) -> str:
@@ -88,9 +193,14 @@ def shrinking_releases_quota(stage: Stage) -> str:
     stage.edit("shrinks", replicas=4)
     stage.phase("next", "Running")
     stage.edit("shrinks", replicas=6)
-    message = stage.says("shrinks", "GangScheduled", "AdmittedInPart")
+    message = stage.says("shrinks", "GangScheduled", "AdmittedInPart", "insufficient")
     assert stage.running("shrinks") == 4
-    return f"the next job got the quota; growing again waits: {message!r}"
+    stage.exit(*stage.pods("next"))
+    seconds = stage.until("six ranks run", lambda: stage.running("shrinks") == 6)
+    return (
+        f"the next job got the quota; growing again waited ({message!r}) and took {seconds:.1f} s"
+        " after the next job had ended"
+    )
 
 
 def suspended_and_resumed(stage: Stage) -> str:
@@ -169,6 +279,79 @@ def killed_processes(stage: Stage) -> str:
     return "each continued where it had stopped, and no failure was counted"
 
 
+def lives_and_grows(stage: Stage) -> None:
+    """A job starts, grows, shrinks and ends."""
+    stage.apply(queued_job("life", 1, minReplicas=1, maxReplicas=6))
+    stage.phase("life", "Running")
+    before = uids(stage, "life")
+    stage.edit("life", replicas=3)
+    stage.until("three ranks run", lambda: stage.running("life") == 3)
+    stage.edit("life", replicas=2)
+    stage.until("its quota is given back", lambda: stage.reserved() == 2)
+    assert before.items() <= uids(stage, "life").items()
+    stage.exit(*stage.pods("life"))
+    stage.phase("life", "Succeeded")
+    stage.until("all quota is given back", lambda: stage.reserved() == 0)
+    left = stage.workloads("life")
+    assert all(has_condition(one, "Finished") for one in left), left
+
+
+def is_evicted_and_returns(stage: Stage) -> None:
+    """A job is evicted for another one, and starts again after it."""
+    stage.apply(queued_job("life", 5, priority="low"))
+    stage.phase("life", "Running")
+    stage.apply(queued_job("high", 3, priority="high"))
+    stage.phase("high", "Running")
+    stage.until("the other one has stopped", lambda: stage.running("life") == 0)
+    stage.exit(*stage.pods("high"))
+    stage.phase("high", "Succeeded")
+    stage.phase("life", "Running")
+    restarts = stage.get("dijob", "life")["status"].get("restarts", 0)
+    assert restarts == 0, restarts
+
+
+def killed_at_each_write(play: Callable[[Stage], None], victim: str) -> Callable[[Stage], str]:
+    """Return the scenario that plays a story again and again, and kills the operator or Kueue at
+    another write of a Workload each time: before the write arrives, and after it.
+    """
+
+    def run(stage: Stage) -> str:
+        with stage.killed_by(victim) as killer:
+            for number in range(1, MOST_POINTS):
+                fired = [play_once(stage, play, killer, number, after) for after in (False, True)]
+                if not all(fired):
+                    return f"{number - 1} writes, each with a kill before and after it"
+        raise AssertionError(f"more than {MOST_POINTS} writes")
+
+    return run
+
+
+def play_once(
+    stage: Stage, play: Callable[[Stage], None], killer: Killer, number: int, after: bool
+) -> str:
+    """Play a story with one kill. Return the write at which it happened; "" if there were fewer
+    writes.
+    """
+    found = list[str]()
+
+    def meanwhile() -> None:
+        if write := killer.fired():
+            found.append(write)
+
+    killer.arm(number, after)
+    stage.meanwhile = meanwhile
+    try:
+        play(stage)
+    except AssertionError as error:
+        point = f"{'after' if after else 'before'} write {number}, {found}"
+        raise AssertionError(f"killed {point}: {error}") from error
+    finally:
+        killer.disarm()
+        stage.meanwhile = lambda: None
+        stage.clear()
+    return "".join(found)
+
+
 def messages(stage: Stage) -> str:
     stage.apply(queued_job("lost", 1, "no-such-queue"), queued_job("huge", 50))
     lost = stage.says("lost", "GangScheduled", "QueueMissing")
@@ -237,6 +420,23 @@ WAITING = (
         {"timeout": "5s", "requeuingStrategy": {"backoffBaseSeconds": 600}},
     ),
 )
+STORIES = (
+    ("starts, grows, shrinks and ends", lives_and_grows),
+    ("is evicted and returns", is_evicted_and_returns),
+)
+KILLS = tuple(
+    Scenario(
+        f"{victim} is killed at each write while a job {what}", killed_at_each_write(play, victim)
+    )
+    for what, play in STORIES
+    for victim in ("the operator", "Kueue")
+)
+NO_SLICES = (
+    (
+        "featureGates",
+        {"VisibilityOnDemand": False, "ElasticJobsViaWorkloadSlices": False},
+    ),
+)
 SCENARIOS = (
     Scenario("quota for one of two jobs in a cohort", quota_for_one_of_two),
     Scenario("borrowing, and reclaiming by the other team", borrowing_and_reclaiming),
@@ -244,11 +444,17 @@ SCENARIOS = (
     Scenario("partial admission", partial_admission),
     Scenario("ranks that succeed release quota", succeeded_ranks_release_quota),
     Scenario("a job that shrinks releases quota", shrinking_releases_quota),
+    Scenario("a job grows when there is quota", growing),
+    Scenario("a job grows after partial admission", growing_after_partial_admission),
+    Scenario("the operator and Kueue are killed while a job grows", killed_while_growing),
+    Scenario("a Redis server", redis_server),
     Scenario("suspended and resumed", suspended_and_resumed),
     Scenario("deactivated and activated", deactivated_and_activated),
     Scenario("the operator and Kueue are killed", killed_processes),
     Scenario("tasks and flavors", tasks_and_flavors),
     Scenario("topology-aware scheduling", topology),
     Scenario("a missing queue, and a job that never fits", messages),
+    *KILLS,
+    Scenario("a job cannot grow without the feature gate", growing_without_slices, NO_SLICES),
     Scenario("waitForPodsReady", pods_that_do_not_get_ready, WAITING),
 )

@@ -9,7 +9,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from manifests import dijob
 from planes import ROOT
 
 from queues.controller import GROUP, KueueProcess
+from queues.kills import Killer
 
 Body = dict[str, Any]
 API = f"{GROUP}/v1beta2"
@@ -33,7 +35,7 @@ WORKLOADS = f"workloads.{GROUP}"
 LABEL = f"{GROUP}/queue-name"
 PRIORITY = f"{GROUP}/priority-class"
 # How long a transition may take on a busy machine.
-SECONDS = 60.0
+SECONDS = 120.0
 
 
 def queue_objects() -> list[Body]:
@@ -92,6 +94,10 @@ class Stage:
     kueue: KueueProcess
     folder: Path
     names: list[str] = field(default_factory=list)
+    # The file with which the operator reaches the API server (None: that of the cluster).
+    kubeconfig: Path | None = None
+    # Called while something is waited for.
+    meanwhile: Callable[[], None] = lambda: None
     _operator: subprocess.Popen[bytes] | None = None
 
     def start_operator(self) -> None:
@@ -102,9 +108,10 @@ class Stage:
             sys.executable,
             "-m",
             "dijob",
-            f"--kubeconfig={self.cluster.kubeconfig}",
+            f"--kubeconfig={self.kubeconfig or self.cluster.kubeconfig}",
             "--health-port=0",
             "--kueue",
+            '--redis-resources={"requests":{"cpu":"1"}}',
         ]
         env = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
         with (self.folder / "operator.log").open("ab") as log:
@@ -116,6 +123,28 @@ class Stage:
             self._operator.send_signal(signal.SIGKILL)
             self._operator.wait()
             self._operator = None
+
+    @contextmanager
+    def killed_by(self, victim: str) -> Iterator[Killer]:
+        """Let the operator or Kueue reach the API server through a proxy that can kill it."""
+        of_operator = victim == "the operator"
+        end, restart = (
+            (self.kill_operator, self.start_operator)
+            if of_operator
+            else (self.kueue.kill, self.kueue.start)
+        )
+        killer = Killer(self.cluster.kubeconfig, self.folder / "proxy", end, restart)
+        with killer.running():
+            end()
+            program: Stage | KueueProcess = self if of_operator else self.kueue
+            program.kubeconfig = killer.kubeconfig
+            restart()
+            try:
+                yield killer
+            finally:
+                end()
+                program.kubeconfig = None
+                restart()
 
     def apply(self, *bodies: Body) -> None:
         """Create or change objects."""
@@ -139,8 +168,24 @@ class Stage:
 
     def workload(self, job: str) -> Body:
         """Return the Workload of a job; {} if there is none."""
-        listed = json.loads(self.kubectl("get", WORKLOADS, "-l", f"{JOB}={job}", "-o", "json"))
-        return next(iter(listed["items"]), {})
+        return next(iter(self.workloads(job)), {})
+
+    def workloads(self, job: str) -> list[Body]:
+        """Return the Workloads of a job; a job that grows has two."""
+        text = self.kubectl("get", WORKLOADS, "-l", f"{JOB}={job}", "-o", "json")
+        found: list[Body] = json.loads(text)["items"]
+        return found
+
+    def reserved(self) -> int:
+        """Return how many CPUs all jobs have reserved."""
+        listed = json.loads(self.kubectl("get", "clusterqueues", "-o", "json"))["items"]
+        return sum(
+            int(resource["total"])
+            for queue in listed
+            for flavor in (queue.get("status") or {}).get("flavorsReservation") or ()
+            for resource in flavor["resources"]
+            if resource["name"] == "cpu"
+        )
 
     def pods(self, job: str) -> dict[str, Body]:
         """Return the pods of a job by name."""
@@ -163,6 +208,7 @@ class Stage:
         """Wait until a job has a phase. Return the seconds that it took."""
 
         def missing() -> str:
+            self.meanwhile()
             now = (self.get("dijob", job).get("status") or {}).get("phase")
             return "" if now == phase else f"it is {now}"
 
@@ -186,7 +232,12 @@ class Stage:
 
     def until(self, what: str, true: Callable[[], object], seconds: float = SECONDS) -> float:
         """Wait for a condition. Return the seconds that it took."""
-        return until(what, lambda: "" if true() else "not yet", seconds, self.evidence)
+
+        def missing() -> str:
+            self.meanwhile()
+            return "" if true() else "not yet"
+
+        return until(what, missing, seconds, self.evidence)
 
     def evidence(self, *jobs: str) -> str:
         """Return the state, for the message of a failed scenario."""

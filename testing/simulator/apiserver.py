@@ -89,12 +89,18 @@ class ApiServer:
         self.pages[following] = items[limit:], version
         return items[:limit], version, following
 
-    def create(self, target: Target, body: Mapping[str, Any]) -> Body:
-        """Create an object (POST to a collection)."""
-        name = body["metadata"]["name"]
-        target = Target(target.plural, target.namespace, name)
+    def check(self, target: Target, body: Mapping[str, Any]) -> Body:
+        """Check an object, as for its creation (a dry run)."""
+        target = Target(target.plural, target.namespace, body["metadata"]["name"])
         for admit in self.admission:
             admit(target, dict(body))
+        return dict(body)
+
+    def create(self, target: Target, body: Mapping[str, Any]) -> Body:
+        """Create an object (POST to a collection)."""
+        self.check(target, body)
+        name = body["metadata"]["name"]
+        target = Target(target.plural, target.namespace, name)
         if target in self.objects:
             raise No(409, f'{target.plural} "{name}" already exists', "AlreadyExists")
         _check(body)

@@ -30,8 +30,9 @@ class Request:
 
     @property
     def writes(self) -> bool:
-        """Whether it changes the state of the cluster; posting an event does not."""
-        return self.method != "GET" and self.target.plural != "events"
+        """Whether it changes the state of the cluster; an event or a dry run does not."""
+        about_state = self.target.plural != "events" and "dryRun" not in self.query
+        return self.method != "GET" and about_state
 
     def about(self, method: str, plural: str = "") -> bool:
         """Whether it has this method ("": any) and is about this kind ("": any)."""
@@ -126,7 +127,7 @@ class Wire:
             if query.get("watch"):
                 silence = timeout.sock_read or 0.0
                 return self._answer(self._watches.begin(selector(request), query, silence))
-            if request.method != "GET":
+            if request.method != "GET" and "dryRun" not in query:
                 self._judge(request)
             answer = self._answered(request)
             if fault:
@@ -175,7 +176,9 @@ class Wire:
             return self._listed(request)
         if request.method == "GET":
             return self._watches.encoded(server.get(target))
-        if request.method == "POST":
+        if "dryRun" in request.query:
+            body = server.check(target, request.body)
+        elif request.method == "POST":
             body = server.create(target, request.body)
         elif request.method == "PATCH":
             body = server.patch(target, request.body)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from dijob.api.model import DIJob
+from dijob.controller.observe import queue_reader
 from dijob.core import plan
 from dijob.core.actions import CreateBudget
 from dijob.core.addresses import AddressList
@@ -244,6 +245,10 @@ def a_gang_counts_succeeded_ranks(patch: pytest.MonkeyPatch) -> None:
 
 def quota_is_given_back_before_the_pods_are_gone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(queueing, "_has_pods", lambda ctx: False)
+
+
+def ranks_are_created_before_there_is_quota(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(queue_reader, "admitted_size", lambda job, seen: job.spec.desired)
 
 
 def evictions_by_the_queue_are_ignored(patch: pytest.MonkeyPatch) -> None:

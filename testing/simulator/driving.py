@@ -64,7 +64,7 @@ class Driven(Watched):
         twin.line.calls = self.line.calls[:-1]
         twin.nodes.room, twin.nodes.ips = self.nodes.room, self.nodes.ips
         if self.kueue is not None and twin.kueue is not None:
-            twin.kueue.quota = self.kueue.quota
+            twin.kueue.quota, twin.kueue.dies = self.kueue.quota, self.kueue.dies
         twin.patience, twin.most = self.patience, self.most
         twin.exact, twin.before = self.exact, self.before
         twin.lists, twin.charged, twin.met = dict(self.lists), dict(self.charged), dict(self.met)

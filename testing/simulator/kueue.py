@@ -8,24 +8,34 @@ the rules for changes to its status. `make kueue` runs the real Kueue.
 from dataclasses import dataclass
 from typing import Any
 
+from dijob import names
 from dijob.api.status import format_time
 
 from simulator.cluster import NAMESPACE, Cluster
-from simulator.objects import Body, Selector, Target
+from simulator.objects import Body, No, Selector, Target
 
 QUEUE = "team-a"
+PLENTY = 1_000_000
+EXCLUDED = (
+    "spec.podSets: Invalid value: 1: partial admission and elastic job cannot be used together"
+)
 LABEL = {"kueue.x-k8s.io/queue-name": QUEUE}
 
 
 @dataclass
 class Kueue:
-    """One queue with room for some pods, and the flavor that it assigns."""
+    """One queue with room for some pods, and the flavor that it assigns. `slices` is whether a
+    Workload can replace a smaller one (the feature gate ElasticJobsViaWorkloadSlices). With `dies`,
+    Kueue is killed after each such admission, before it finishes the smaller one.
+    """
 
     cluster: Cluster
-    quota: int = 1_000_000
+    quota: int = PLENTY
     flavor: str = "default"
     updates: tuple[Body, ...] = ()
     stopped: bool = False
+    slices: bool = True
+    dies: bool = False
 
     def __post_init__(self) -> None:
         server = self.cluster.server
@@ -41,6 +51,7 @@ class Kueue:
             server.put(target, made)
             queue: Body = {"metadata": {"name": QUEUE, "namespace": NAMESPACE}, "status": {}}
             server.put(Target("localqueues", NAMESPACE, QUEUE), queue)
+        server.admission.append(self._check_new)
 
     def work(self) -> None:
         """Admit the Workloads that fit, in the order of their priority and age."""
@@ -53,6 +64,16 @@ class Kueue:
             if is_true(body, "QuotaReserved") or condition(body, "Requeued") == "False":
                 continue
             self._admit(body)
+
+    def _check_new(self, target: Target, body: Body) -> None:
+        """Reject a new Workload as Kueue's webhook does."""
+        if target.plural != "workloads":
+            return
+        if self.stopped:
+            raise No(500, 'failed calling webhook "vworkload.kb.io": connection refused')
+        minimum = any("minCount" in one for one in body["spec"]["podSets"])
+        if self.slices and minimum and _notes(body).get(names.KUEUE_ELASTIC) == "true":
+            raise No(403, f'admission webhook "vworkload.kb.io" denied the request: {EXCLUDED}')
 
     def workloads(self) -> list[Body]:
         """Return all Workloads."""
@@ -67,15 +88,13 @@ class Kueue:
         """Return how many pods have quota now, as Kueue counts them (pkg/workload): those that are
         assigned, but at most those that have not given their quota back.
         """
-        return sum(map(_quota_of, self.workloads()))
+        return sum(map(quota_of, self.workloads()))
 
     def bound(self, succeeded: frozenset[int]) -> int:
         """Return how many ranks the job without tasks may have, of which some have succeeded."""
-        body = self.only()
-        (given,), (wanted,) = (
-            body["status"]["admission"]["podSetAssignments"],
-            body["spec"]["podSets"],
-        )
+        (body,) = [one for one in self.workloads() if is_true(one, "QuotaReserved")]
+        given, *_ = body["status"]["admission"]["podSetAssignments"]
+        wanted, *_ = body["spec"]["podSets"]
         size, back = int(given["count"]), _reclaimable(body).get(given["name"], 0)
         done = sum(rank < size for rank in succeeded)
         return size - max(0, back - done - (int(wanted["count"]) - size))
@@ -83,17 +102,20 @@ class Kueue:
     def evict(self, reason: str = "Preempted", name: str = "") -> None:
         """Evict a Workload, which keeps its quota until its pods are gone."""
         for body in self.workloads():
+            if is_true(body, "Finished"):
+                continue
             if is_true(body, "QuotaReserved") and name in ("", body["metadata"]["name"]):
                 self._set(body, {}, Evicted=("True", reason, "to make room for another workload"))
 
     def activate(self, active: bool) -> None:
-        """Deactivate a Workload, or activate it again."""
-        body = self.only()
-        self.cluster.server.patch(_target(body), {"spec": {"active": active}})
+        """Deactivate the Workloads, or activate them again."""
+        for body in self.workloads():
+            self.cluster.server.patch(_target(body), {"spec": {"active": active}})
         if not active:
             self.evict("Deactivated")
-        else:
-            self._set(self.only(), {}, Requeued=("True", "Reactivated", "reactivated"))
+            return
+        for body in self.workloads():
+            self._set(body, {}, Requeued=("True", "Reactivated", "reactivated"))
 
     def requeue(self) -> None:
         """End the back-off of an evicted Workload."""
@@ -103,13 +125,14 @@ class Kueue:
 
     def recover(self) -> None:
         """Let nothing prevent an admission any more."""
-        for body in self.workloads():
-            if body["spec"].get("active") is False:
-                self.activate(True)
+        self.quota, self.stopped = PLENTY, False
+        if any(body["spec"].get("active") is False for body in self.workloads()):
+            self.activate(True)
         self.requeue()
 
     def _admit(self, body: Body) -> None:
-        free = self.quota - self.used()
+        smaller = self._replaced(body)
+        free = self.quota - self.used() + (quota_of(smaller) if smaller else 0)
         sets = body["spec"]["podSets"]
         # Kueue requests and assigns the pods that have not given their quota back.
         back = _reclaimable(body)
@@ -144,6 +167,20 @@ class Kueue:
             Admitted=("True", "Admitted", "admitted"),
             Evicted=("False", "QuotaReserved", "admitted again"),
         )
+        if smaller and not self.dies:
+            self._set(smaller, {}, Finished=("True", "WorkloadSliceReplaced", "replaced"))
+
+    def _replaced(self, body: Body) -> Body | None:
+        """Return the Workload that this one replaces; None if it is not in the queue's cache."""
+        key = _notes(body).get(names.KUEUE_REPLACES, "")
+        found = (
+            one
+            for one in self.workloads()
+            if f"{one['metadata']['namespace']}/{one['metadata']['name']}" == key
+        )
+        old = next(found, None)
+        there = self.slices and old and is_true(old, "QuotaReserved")
+        return old if there and not is_true(old or {}, "Finished") else None
 
     def _set(self, body: Body, status: dict[str, Any], **changes: tuple[str, str, str]) -> None:
         known = {one["type"]: one for one in (body.get("status") or {}).get("conditions") or ()}
@@ -161,6 +198,10 @@ class Kueue:
         patch = {"status": {**status, "conditions": list(known.values())}}
         target = _target(body)
         self.cluster.server.patch(Target(*_parts(target), "status"), patch)
+
+
+def _notes(body: Body) -> dict[str, str]:
+    return body["metadata"].get("annotations") or {}
 
 
 def condition(body: Body, type_: str) -> str:
@@ -191,7 +232,8 @@ def check_status(before: Body, after: Body) -> None:
         assert one["count"] <= sizes[one["name"]], "more reclaimable pods than the pod set has"
 
 
-def _quota_of(body: Body) -> int:
+def quota_of(body: Body) -> int:
+    """Return how many pods have the quota of a Workload."""
     if not is_true(body, "QuotaReserved") or is_true(body, "Finished"):
         return 0
     status = body["status"]

@@ -57,6 +57,7 @@ EXTRAS: dict[str, Body] = {
 EVICT, TIMEOUT = "is evicted by its queue", "is evicted by its queue for a while"
 DEACTIVATE, ACTIVATE = "its Workload is deactivated", "its Workload is activated"
 UNQUEUE = "its Workload is deleted"
+QUOTA = "its queue has a quota of"
 INDEX = st.integers(0, 3)
 FAULTS = st.builds(
     Faults,
@@ -244,14 +245,21 @@ class Chaos(Driven):
         if not self.cluster.gone():
             self.cluster.edit(suspend=suspend)
 
+    @rule(room=st.sampled_from([0, 2, 4]), dies=st.booleans())
+    def quota_changes(self, room: int, dies: bool) -> None:
+        """Give the queue another quota. `dies`: Kueue is killed in the middle of each growth."""
+        if self.kueue is not None:
+            self.kueue.quota, self.kueue.dies = room, dies
+
     @rule(how=st.sampled_from([EVICT, TIMEOUT, DEACTIVATE, ACTIVATE, UNQUEUE]))
     def queue_decides(self, how: str) -> None:
         """Let Kueue, or its administrator, do something to the job's Workload."""
         kueue = self.kueue
-        if kueue is None or len(kueue.workloads()) != 1:
+        if kueue is None or not kueue.workloads():
             return
         if how == UNQUEUE:
-            self.cluster.remove("workloads", kueue.only()["metadata"]["name"])
+            if len(kueue.workloads()) == 1:
+                self.cluster.remove("workloads", kueue.only()["metadata"]["name"])
         elif how in (EVICT, TIMEOUT):
             kueue.evict("Preempted" if how == EVICT else "PodsReadyTimeout")
         else:

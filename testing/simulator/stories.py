@@ -12,6 +12,7 @@ from simulator.state_machine import (
     ACTIVATE,
     DEACTIVATE,
     EVICT,
+    QUOTA,
     TIMEOUT,
     UNQUEUE,
     Chaos,
@@ -226,6 +227,23 @@ LIVES: dict[str, tuple[str, tuple[Step, ...]]] = {
         ((QUEUED_TO_RUN, EVICT, 0), (1, SUSPEND, 0), (2, RESUME, 0)),
     ),
     "a queued job shrinks": ("queue", ((QUEUED_TO_RUN + 2, SCALE, 2),)),
+    "a queued job grows": ("queue", ((QUEUED_TO_RUN + 2, SCALE, 4),)),
+    "a queued job waits for quota and grows": (
+        "queue",
+        ((QUEUED_TO_RUN + 2, QUOTA, 3), (0, SCALE, 4), (4, QUOTA, 4)),
+    ),
+    "a queued job shrinks and grows back": (
+        "queue",
+        ((QUEUED_TO_RUN + 2, SCALE, 2), (4, SCALE, 3)),
+    ),
+    "a queued job is evicted while it waits to grow": (
+        "queue",
+        ((QUEUED_TO_RUN + 2, QUOTA, 3), (0, SCALE, 4), (3, EVICT, 0), (0, QUOTA, 4)),
+    ),
+    "a queued job is scaled while it waits to grow": (
+        "queue",
+        ((QUEUED_TO_RUN + 2, QUOTA, 3), (0, SCALE, 4), (3, SCALE, 2)),
+    ),
     "a budget counts no succeeded rank": ("budget", ((TO_RUN, "succeeds", 0),)),
     "a budget outlives a lost rank": ("budget", ((TO_RUN, "is deleted by hand", 1),)),
     "a budget is suspended and resumed": ("budget", ((TO_RUN, SUSPEND, 0), (3, RESUME, 0))),
@@ -339,6 +357,8 @@ def step(chaos: Chaos, deed: str, index: int) -> None:
         chaos.goes_on(Faults(), ROUND_SECONDS)
     elif deed == SCALE:
         chaos.user_scales(index)
+    elif deed == QUOTA:
+        chaos.quota_changes(index, False)
     elif deed in (EVICT, TIMEOUT, DEACTIVATE, ACTIVATE, UNQUEUE):
         chaos.queue_decides(deed)
     elif deed in (SUSPEND, RESUME):

@@ -25,7 +25,7 @@ from simulator.connection import Line, Request
 from simulator.containers import Process
 from simulator.gangs import group_of, needed_pods
 from simulator.kubelet import SimPod
-from simulator.kueue import Kueue, check_status, is_true
+from simulator.kueue import Kueue, check_status, is_true, quota_of
 from simulator.objects import merged
 from simulator.operator_process import Operator
 
@@ -204,14 +204,19 @@ class Judged(RuleBasedStateMachine):
         assert request.method != "DELETE" or (suspended and not self.pods()), request
 
     def check_workload(self, request: Request) -> None:
-        """Check a write of the job's Workload: quota is given back only when no pod uses it."""
+        """Check a write of a Workload of the job: quota is given back only when no pod uses it."""
         target, status = request.target, self.job.status
         found = self.cluster.server.objects.get(target.whole)
         if request.method == "POST":
-            assert status.suspend_time, request
-            assert not self.pods(), request
+            self.check_new_workload(request)
         elif request.method == "DELETE":
-            assert not self.pods() or self.job.status.ended, request
+            only = request.body["preconditions"].get("resourceVersion")
+            if found is None or only not in (None, found["metadata"]["resourceVersion"]):
+                return  # a conflict
+            assert self.kueue is not None
+            left = self.kueue.used() - quota_of(found)
+            live = [pod for pod in self.pods() if not pod.done]
+            assert len(live) <= left or self.job.status.ended, request
         elif found is not None:
             version = request.body["metadata"]["resourceVersion"]
             if version != found["metadata"]["resourceVersion"]:
@@ -224,11 +229,33 @@ class Judged(RuleBasedStateMachine):
             if is_true(after, "Finished") and not is_true(found, "Finished"):
                 assert status.ended, request
 
+    def check_new_workload(self, request: Request) -> None:
+        """Check that a job gets a Workload only while it is suspended and has no other one, or to
+        replace one with which it runs by a larger one.
+        """
+        assert self.kueue is not None
+        others, status = self.kueue.workloads(), self.job.status
+        notes = request.body["metadata"]["annotations"]
+        if names.KUEUE_REPLACES not in notes:
+            assert status.suspend_time, request
+            assert not self.pods(), request
+            assert not others, others
+            return
+        assert len(others) == 1, others
+        assert is_true(others[0], "QuotaReserved"), others
+        old, new = (one["spec"]["podSets"] for one in (others[0], request.body))
+        assert [one["name"] for one in old] == [one["name"] for one in new], request
+        key = f"{others[0]['metadata']['namespace']}/{others[0]['metadata']['name']}"
+        assert notes[names.KUEUE_REPLACES] == key, request
+
     def check_admitted(self, name: str) -> None:
         """Check that a rank of a job with a queue gets a pod only if its Workload has quota."""
         if self.kueue is None or self.gang.rank_of(name) < 0:
             return
-        assert all(is_true(one, "QuotaReserved") for one in self.kueue.workloads()), name
+        live = [
+            pod.name for pod in self.pods() if not pod.done and self.gang.rank_of(pod.name) >= 0
+        ]
+        assert len(live) < self.kueue.used(), (name, live)
 
     def check_budget(self, request: Request) -> None:
         """Check that a job that can have pods keeps its budget, and that a new operator would find

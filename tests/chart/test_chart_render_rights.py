@@ -71,10 +71,11 @@ def test_the_permissions_for_kueue_are_granted_only_if_it_is_used(offline: Lab) 
     assert "--kueue" in flags(parsed(render(offline, used)))
     few = parsed(render(offline, {**used, "namespaces": ["team-a"]}))
     assert "kueue.x-k8s.io" in groups(few)
-    # Flavors and priority classes have no namespace.
+    # ClusterQueues, flavors and priority classes have no namespace.
     roles = of(few, "ClusterRole")
     (cluster,) = (each for each in roles if each["metadata"]["name"].startswith("dijob-kueue-"))
     assert {resource for rule in cluster["rules"] for resource in rule["resources"]} == {
+        "clusterqueues",
         "resourceflavors",
         "workloadpriorityclasses",
         "priorityclasses",

@@ -141,6 +141,10 @@ Otherwise, the role admin may not have these permissions, and its users could no
 
 {{/* Additional RBAC rules of the operator with scheduling.kueue, for objects without a namespace. */}}
 {{- define "dijob.queueingClusterRules" -}}
+# The condition of a job that waits says how much quota is free.
+- apiGroups: [kueue.x-k8s.io]
+  resources: [clusterqueues]
+  verbs: [get]
 # The nodes of the flavors that Kueue has assigned to a job.
 - apiGroups: [kueue.x-k8s.io]
   resources: [resourceflavors]

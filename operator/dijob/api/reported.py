@@ -23,6 +23,9 @@ class Progress(Stored):
     """A one-line, human-readable summary of the other fields."""
     iteration: Number | None = None
     """The training iteration."""
+    repeated_iterations: Number | None = None
+    """Iterations that were lost in restarts, and that the program repeats, as far as the reports
+    show it."""
     env_step: Number | None = None
     """Number of environment steps so far."""
     episode_return: float | None = None
@@ -34,9 +37,6 @@ class Progress(Stored):
     """How full the replay buffer is, in percent."""
     signal: float | None = None
     """Any number that the program reports for an autoscaler."""
-    repeated_iterations: Number | None = None
-    """Iterations that were lost in restarts, and that the program repeats, as far as the reports
-    show it."""
     time: Time = ""
     """When the program last made progress or reported new values."""
     written: Time = ""

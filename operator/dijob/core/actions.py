@@ -72,10 +72,12 @@ class CreateInOrder:
 class CreateShared:
     """Create the shared objects that `manifests` returns and that do not exist yet, in that order.
 
-    An example of `manifests` is render/service.py:manifests.
+    An example of `manifests` is render/service.py:manifests. `group` is the Workload of a pod among
+    them.
     """
 
     manifests: Callable[[DIJob, Options], tuple[dict[str, Any], ...]]
+    group: AdmittedPods | None = None
     changes: ClassVar = ""
 
 
@@ -107,11 +109,14 @@ class DeleteScheduling(EngineObject):
 @dataclass(frozen=True)
 class CreateWorkload:
     """Create the Workload with which the job waits in its queue. `priority` is the number of its
-    priority class.
+    priority class. If the job grows, `replaces` is the name of its present Workload, and `ranks` is
+    how many ranks the job will have.
     """
 
     name: str
     priority: int
+    replaces: str = ""
+    ranks: int = 0
     changes: ClassVar = ""
 
 
@@ -144,10 +149,13 @@ class ReportWorkload:
 
 @dataclass(frozen=True)
 class DeleteWorkload:
-    """Delete the job's Workload, which gives its quota back."""
+    """Delete a Workload of the job, which gives its quota back. With `version`, delete it only if
+    it still has this version.
+    """
 
     name: str
     uid: str
+    version: str = ""
     changes: ClassVar = "delete workload"
 
 

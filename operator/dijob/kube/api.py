@@ -29,6 +29,7 @@ Json = dict[str, Any]
 # (docs/decisions/003).
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 STRICT = {"fieldValidation": "Strict"}
+DRY_RUN = {"dryRun": "All"}
 # How many actions one reconciliation starts at once; slots.py limits the requests of all
 # reconciliations.
 CONCURRENT_WRITES = 32
@@ -141,14 +142,17 @@ class Api:
         """Read an object or a list."""
         return await self.call(OperatorRequest("GET", path, query=query, accept=accept))
 
-    async def create(self, path: str, body: Json, *, whole: bool = False) -> Json:
+    async def create(
+        self, path: str, body: Json, *, whole: bool = False, dry_run: bool = False
+    ) -> Json:
         """Create an object with POST. An unknown field in it is an error. The response has only
-        metadata unless `whole` is true.
+        metadata unless `whole` is true. With `dry_run`, the API server only checks the object.
         """
         # By default the apiserver drops unknown fields silently. A pod would then lack a field
         # whose name has a typo in the user's template.
         accept = "application/json" if whole else METADATA_ONLY
-        call = OperatorRequest("POST", path, body, query=STRICT, accept=accept)
+        query = {**STRICT, **DRY_RUN} if dry_run else STRICT
+        call = OperatorRequest("POST", path, body, query=query, accept=accept)
         return await self._write(path, lambda: call)
 
     async def patch(

@@ -78,6 +78,7 @@ WORKLOADS: Final = ObjectKind(
 )
 WORKLOAD_STATUS: Final = ObjectKind(kueue.KIND, f"{kueue.PLURAL}/status", "patch", kueue.API)
 LOCAL_QUEUES: Final = ObjectKind("LocalQueue", "localqueues", "get", kueue.API)
+CLUSTER_QUEUES: Final = ObjectKind("ClusterQueue", "clusterqueues", "get", kueue.API)
 FLAVORS: Final = ObjectKind("ResourceFlavor", "resourceflavors", "get", kueue.API)
 WORKLOAD_PRIORITIES: Final = ObjectKind(
     "WorkloadPriorityClass", "workloadpriorityclasses", "get", kueue.API
@@ -97,7 +98,7 @@ ISOLATING: Final = (replace(POLICIES, verbs="list watch patch"),)
 CHILDREN: Final = {kind.name: kind for kind in (PODS, SERVICES, POLICIES)}
 # Additional permissions with Kueue: in the namespaces of the jobs, and in the whole cluster.
 QUEUEING: Final = (WORKLOADS, WORKLOAD_STATUS, LOCAL_QUEUES)
-QUEUEING_CLUSTER: Final = (FLAVORS, WORKLOAD_PRIORITIES, POD_PRIORITIES)
+QUEUEING_CLUSTER: Final = (CLUSTER_QUEUES, FLAVORS, WORKLOAD_PRIORITIES, POD_PRIORITIES)
 # The kinds of the objects of engines (core/render/scheduling), by their API version and kind,
 # because several engines have a kind named PodGroup. They are not watched
 # (controller/observe/engine_reader.py). They need additional permissions, which the chart grants if

@@ -128,8 +128,8 @@ class GangScheduled(Reason):
     Placed = good("enough ranks have nodes")
     Admitted = good("Kueue has admitted the job")
     AdmittedInPart = good(
-        "Kueue has admitted fewer ranks than `replicas`. The others wait until the job is suspended"
-        " and resumed"
+        "Kueue has admitted fewer ranks than `replicas`, with which the job runs. The message says"
+        " what the others wait for"
     )
     NotWanted = good("the job no longer has an engine")
     Suspended = suspended_entry()

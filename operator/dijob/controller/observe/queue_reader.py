@@ -1,8 +1,9 @@
-"""Reads what a job with a queue needs besides its Workload: the number of its priority class, the
-ResourceFlavors that Kueue has assigned, and the state of its LocalQueue.
+"""Reads what a job with a queue needs besides its Workloads: the number of its priority class, the
+ResourceFlavors that Kueue has assigned, and the state of its queue.
 
-These objects are not watched. A flavor is read when pods must be created, and a LocalQueue only for
-the message of a job that waits.
+These objects are not watched. A flavor is read when pods must be created, and the LocalQueue and
+its ClusterQueue only for the message of a job that waits. Before a job grows for the first time, a
+dry run shows whether Kueue can replace a Workload by a larger one.
 """
 
 import logging
@@ -13,13 +14,23 @@ from dijob.api.model import DIJob
 from dijob.controller.cache.workloads import Workloads
 from dijob.core.backoff import doubled_wait
 from dijob.core.decide.queueing import admitted_size, missing_flavors
-from dijob.core.observed.queue_views import Flavor, LocalQueue, QueueView
+from dijob.core.decide.requeue import ASK_AGAIN_SECONDS
+from dijob.core.observed.queue_views import Flavor, LocalQueue, QueueView, Quota
+from dijob.core.observed.slices import arrange_workloads
 from dijob.core.observed.views import Pod
 from dijob.core.observed.workloads import parse_flavor, parse_queue
 from dijob.core.options import Options
 from dijob.core.render.scheduling import engine_of, kueue
+from dijob.core.report.queue_quota import parse_quota
 from dijob.kube.api import Api, RequestError
-from dijob.kube.kinds import FLAVORS, LOCAL_QUEUES, POD_PRIORITIES, WORKLOAD_PRIORITIES
+from dijob.kube.kinds import (
+    CLUSTER_QUEUES,
+    FLAVORS,
+    LOCAL_QUEUES,
+    POD_PRIORITIES,
+    WORKLOAD_PRIORITIES,
+    WORKLOADS,
+)
 from dijob.names import Engine
 from dijob.process.clock import SYSTEM, Clock
 
@@ -29,6 +40,11 @@ log = logging.getLogger(__name__)
 READ_AGAIN_SECONDS = (10.0, 300.0)
 # How long a flavor is remembered for all jobs. Administrators rarely change one.
 FLAVOR_SECONDS = 60.0
+# How long it is remembered for all jobs whether Kueue can replace a Workload by a larger one. It
+# changes only when Kueue restarts with another configuration.
+SLICES_SECONDS = 300.0
+# A part of the message with which Kueue's webhook rejects the dry run if it can.
+HAS_SLICES = "elastic job"
 
 
 @dataclass
@@ -43,6 +59,8 @@ class QueueMemory:
     priority_class: str = ""
     unread: str = ""
     local: LocalQueue | None = None
+    quota: Quota | None = None
+    slices: bool | None = None
     absent: bool = False
     due: float = 0.0
     reads: int = 0
@@ -62,6 +80,8 @@ class QueueReader:
         self._clock = clock
         # The flavors, with the times at which they must be read again.
         self._flavors: dict[str, tuple[Flavor, float]] = {}
+        # Whether Kueue can replace Workloads, and when that must be checked again.
+        self._slices: tuple[bool | None, float] = None, 0.0
 
     def admitted(self, job: DIJob, memory: QueueMemory) -> DIJob:
         """Update the view of the job's queue. Return the job with the number of ranks that Kueue
@@ -70,10 +90,8 @@ class QueueReader:
         store = self._workloads
         if store is None:
             return job
-        found = max(
-            store.of(job.metadata.owner_key),
-            key=lambda one: (not one.deleting, one.name == kueue.workload_name(job)),
-            default=None,
+        found, growth, others = arrange_workloads(
+            store.of(job.metadata.owner_key), kueue.workload_name(job)
         )
         known = store.listed
         memory.view = view = QueueView(
@@ -81,10 +99,14 @@ class QueueReader:
             served=store.served or known,
             known=known,
             workload=found,
+            growth=growth,
+            others=others,
+            slices=memory.slices,
             unread=memory.unread if known else store.problem,
             flavors=dict(memory.flavors),
             priority=memory.priority,
             local=memory.local,
+            quota=memory.quota,
             absent=memory.absent,
             digest=kueue.workload_digest(job) if found else "",
             read_in=memory.due - self._clock.monotonic() if memory.due else None,
@@ -112,15 +134,47 @@ class QueueReader:
                 memory.flavors.clear()
                 await self._read_queue(job, memory)
             else:
-                memory.reads, memory.due = 0, 0.0
-                # The pod of the job's Redis server counts as foreign.
-                if sum(not pod.made.foreign for pod in pods) < job.spec.desired:
-                    await self._read_flavors(job, memory)
+                await self._read_for_running(job, pods, memory)
         except RequestError as error:
             if error.status not in (401, 403, 404):
                 raise
             memory.unread = error.message
             self._set_due(memory)
+
+    async def _read_for_running(
+        self, job: DIJob, pods: tuple[Pod, ...], memory: QueueMemory
+    ) -> None:
+        view = memory.view
+        if view.growth is None:
+            memory.reads, memory.due = 0, 0.0
+        # The pod of the job's Redis server counts as foreign.
+        missing = sum(not pod.made.foreign for pod in pods) < job.spec.desired
+        if missing or (job.server and job.server not in {pod.name for pod in pods}):
+            await self._read_flavors(job, memory)
+        if view.growth is not None:
+            await self._read_queue(job, memory)
+        elif view.held_back and kueue.queue_name(job):
+            await self._find_slices(job, memory)
+            if memory.slices:
+                await self._read_priority(job, memory)
+
+    async def _find_slices(self, job: DIJob, memory: QueueMemory) -> None:
+        """Find out whether Kueue can replace a Workload by a larger one."""
+        now = self._clock.monotonic()
+        memory.slices, until = self._slices
+        if until > now:
+            return
+        path, wait = WORKLOADS.path(job.metadata.namespace), SLICES_SECONDS
+        try:
+            await self._api.create(path, kueue.growth_probe(job), dry_run=True)
+            memory.slices = False
+        except RequestError as error:
+            memory.slices = True if HAS_SLICES in error.message else None
+            if memory.slices is None:
+                # The webhook does not answer while Kueue is down. The job continues as it is.
+                log.warning("cannot find out whether Kueue supports growing jobs: %s", error)
+                wait = ASK_AGAIN_SECONDS
+        self._slices = memory.slices, now + wait
 
     async def _read_priority(self, job: DIJob, memory: QueueMemory) -> None:
         reference = kueue.priority_reference(job, self._options)
@@ -157,7 +211,20 @@ class QueueReader:
         except RequestError as error:
             if not error.not_found:
                 raise
-            memory.local, memory.absent = None, True
+            memory.local, memory.quota, memory.absent = None, None, True
+            return
+        await self._read_quota(memory, memory.local.cluster_queue)
+
+    async def _read_quota(self, memory: QueueMemory, name: str) -> None:
+        """Read the ClusterQueue, which only adds to the message of a job that waits."""
+        memory.quota = None
+        try:
+            if name:
+                memory.quota = parse_quota(await self._api.get(CLUSTER_QUEUES.path("", name)))
+        except RequestError as error:
+            if error.status not in (401, 403, 404):
+                raise
+            log.debug("the ClusterQueue %s cannot be read: %s", name, error)
 
     def _set_due(self, memory: QueueMemory) -> None:
         memory.reads += 1

@@ -161,8 +161,17 @@ class Creator:
     async def create_shared(self, batch: Batch, action: CreateShared) -> None:
         """Create the objects one after the other, and stop at the first rejection."""
         for manifest in action.manifests(batch.job, self._options):
+            if manifest["kind"] == PODS.name:
+                self._server_marks(batch, action).add_to(manifest)
             if not await self._create(batch, manifest):
                 return
+
+    def _server_marks(self, batch: Batch, action: CreateShared) -> PodMarks:
+        """Return what the pod of the job's Redis server gets from the job's queue."""
+        seen = batch.memory.queue.view
+        if action.group is None or seen.workload is None:
+            return NO_MARKS
+        return kueue.server_marks(batch.job, seen.workload, seen.flavors)
 
     async def create_scheduling(self, batch: Batch, action: CreateScheduling) -> None:
         """Create the object of the job's engine."""
@@ -178,7 +187,13 @@ class Creator:
 
     async def create_workload(self, batch: Batch, action: CreateWorkload) -> None:
         """Create the Workload with which the job waits in its queue."""
-        await self._create(batch, kueue.workload(batch.job, action.priority, self._options))
+        job, options = batch.job, self._options
+        if action.replaces:
+            job, name = job.resized(action.ranks), action.name
+            made = kueue.larger_workload(job, action.priority, options, name, action.replaces)
+        else:
+            made = kueue.workload(job, action.priority, options)
+        await self._create(batch, made)
 
     async def _create(self, batch: Batch, manifest: Json, *, whole: bool = False) -> bool:
         """Create one child. Return whether the child exists now and belongs to the job. If not, the

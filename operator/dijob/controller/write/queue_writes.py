@@ -20,7 +20,7 @@ class QueueWrites:
         path = WORKLOADS.path(namespace, action.name)
         try:
             if isinstance(action, DeleteWorkload):
-                await self._api.delete(path, action.uid)
+                await self._api.delete(path, action.uid, version=action.version)
                 self._workloads.drop(action.uid)
             else:
                 # Kueue and the operator change the same list of conditions. With the version, a

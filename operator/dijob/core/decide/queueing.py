@@ -24,6 +24,7 @@ from dijob.core.actions import (
     DeleteWorkload,
     ReportWorkload,
 )
+from dijob.core.decide import growth
 from dijob.core.decide.context import Context
 from dijob.core.facts import is_true
 from dijob.core.members import parse_ranks
@@ -61,7 +62,7 @@ def is_held(ctx: Context) -> bool:
         return True
     # Between the creation of its Workload and its start, the job may have been edited.
     begins = bool(ctx.job.status.suspend_time) and not _has_pods(ctx)
-    return begins and is_outdated(seen)
+    return begins and _differs(seen)
 
 
 def is_released(ctx: Context) -> bool:
@@ -96,7 +97,8 @@ def _placement_is_known(job: DIJob, seen: QueueView) -> bool:
     admitted = seen.workload
     if admitted is None or not admitted.runs or missing_flavors(admitted, seen.flavors):
         return False
-    return all(pod_set_name(one) in admitted.assigned for one in job.pod_sets)
+    needed = {*admitted.counts, *map(pod_set_name, job.pod_sets)}
+    return needed <= admitted.assigned.keys()
 
 
 # --- the Workload
@@ -108,16 +110,22 @@ def held_actions(ctx: Context, may_create: bool) -> tuple[Action, ...]:
     the Workload is missing, and the back-off of its creation is over.
     """
     seen, found = ctx.observed.queue, ctx.observed.queue.workload
-    if not seen.known or _has_pods(ctx):
+    if not seen.known:
         return ()
+    if _has_pods(ctx):
+        # A job that stops does not grow.
+        return growth.delete_spare(seen, reserving=False)
+    spare = growth.delete_spare(seen, reserving=True)
     if ctx.job.spec.suspend or not uses_queue(ctx):
-        return _delete(found)
+        return (*_delete(found), *spare)
+    if growth.has_spare(seen):
+        return spare
     if found is None:
         priority = seen.priority
         wanted = may_create and priority is not None
-        new = CreateWorkload(kueue.workload_name(ctx.job), priority or 0)
+        new = CreateWorkload(name=kueue.workload_name(ctx.job), priority=priority or 0)
         return (new,) if wanted else ()
-    if is_outdated(seen):
+    if is_outdated(ctx):
         return _delete(found)
     if found.is_true("Evicted") and found.reserves:
         return (_release(ctx, found),)
@@ -136,7 +144,19 @@ def workload_is_missing(ctx: Context) -> bool:
     return wanted and seen.known and seen.workload is None and bool(kueue.queue_name(ctx.job))
 
 
-def is_outdated(seen: QueueView) -> bool:
+def is_outdated(ctx: Context) -> bool:
+    """Whether the Workload of a job that waits must be created again: it was created from another
+    version of the job, or to replace a smaller one. Such a Workload has no minimum, so Kueue could
+    not admit a part of it.
+    """
+    seen = ctx.observed.queue
+    if _differs(seen):
+        return True
+    grown = seen.workload is not None and bool(seen.workload.replaces)
+    return grown and kueue.has_minimum(ctx.job)
+
+
+def _differs(seen: QueueView) -> bool:
     """Whether the Workload was created from another version of the job. Kueue accepts no change to
     the pod sets of a Workload that has been admitted, so the operator creates a new one.
     """
@@ -152,8 +172,9 @@ def running_actions(ctx: Context) -> tuple[Action, ...]:
     if not seen.known or found is None:
         return ()
     if not uses_queue(ctx):
-        return _delete(found)
-    if not found.runs or ctx.has_unstored_counts:
+        return (*_delete(found), *growth.delete_spare(seen, reserving=True))
+    # Kueue has moved the quota of a replaced Workload, and the larger one is not admitted yet.
+    if not found.runs or found.replaced or ctx.has_unstored_counts:
         return ()
     status: dict[str, Any] = {}
     if changed := _ready_condition(ctx, found):
@@ -168,9 +189,14 @@ def running_actions(ctx: Context) -> tuple[Action, ...]:
 def end_actions(ctx: Context) -> tuple[Action, ...]:
     """Tell Kueue that the job has ended, once its pods have released their nodes."""
     seen, found = ctx.observed.queue, ctx.observed.queue.workload
-    if not seen.known or found is None or found.deleting or found.is_true("Finished"):
+    if not seen.known or found is None:
         return ()
-    if any((pod.deleting or pod.ending_soon) and not pod.finished for pod in ctx.observed.all_pods):
+    pods = ctx.observed.all_pods
+    busy = any((pod.deleting or pod.ending_soon) and not pod.finished for pod in pods)
+    # Kueue must not admit more ranks of a job that has ended.
+    if spare := growth.delete_spare(seen, reserving=not busy):
+        return spare
+    if busy or found.deleting or found.is_true("Finished"):
         return ()
     good = is_true(ctx.job.status, Succeeded)
     reason = "Succeeded" if good else "Failed"

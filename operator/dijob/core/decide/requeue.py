@@ -12,6 +12,7 @@ from dijob.core.decide import (
     address_writes,
     budgets,
     completion,
+    growth,
     queueing,
     scheduling,
     steps,
@@ -33,6 +34,8 @@ LOOK_AGAIN_SECONDS = (4.0, 60.0)
 STAMPED_SECONDS = 0.5
 # The interval while a job waits until the Workloads have been listed, usually less than a second.
 UNKNOWN_SECONDS = 1.0
+# The interval while Kueue does not answer whether a job can grow.
+ASK_AGAIN_SECONDS = 30.0
 
 
 # Returns, for one branch of the plan, the seconds until the next reconciliation. The arguments are
@@ -154,8 +157,12 @@ def _service_waits(ctx: Context) -> Iterator[float]:
     ):
         if missing and (seconds := steps.wait_to_make(ctx, f"{kind}/{ctx.world.gang.job}")) > 0:
             yield seconds
-    if queueing.pods_wait(ctx):
+    if queueing.pods_wait(ctx) or ctx.observed.queue.growth:
         yield from _queue_waits(ctx)
+    elif growth.growth_is_missing(ctx):
+        yield max(steps.wait_to_make(ctx, growth.growth_key(ctx)), UNKNOWN_SECONDS)
+    elif ctx.observed.queue.held_back and ctx.observed.queue.slices is None:
+        yield ASK_AGAIN_SECONDS
     if scheduling.object_is_missing(ctx):
         yield max(0.0, steps.wait_to_make(ctx, scheduling.object_key(ctx)))
     for budget in budgets.missing_budgets(ctx):

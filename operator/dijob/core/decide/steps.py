@@ -19,7 +19,14 @@ from dijob.core.actions import (
     CreateShared,
     SetReplicas,
 )
-from dijob.core.decide import address_writes, budgets, program_starts, queueing, scheduling
+from dijob.core.decide import (
+    address_writes,
+    budgets,
+    growth,
+    program_starts,
+    queueing,
+    scheduling,
+)
 from dijob.core.decide.context import REDIS_KINDS, Context
 from dijob.core.decide.deletion import delete_pods, force_delete_lost_pods, release_pod
 from dijob.core.observed import creations
@@ -43,7 +50,7 @@ def next_actions(ctx: Context) -> tuple[Action, ...]:
         *address_writes.publish_peer_list(ctx),
         *_policy_actions(ctx),
         *_scheduling_actions(ctx),
-        *queueing.running_actions(ctx),
+        *_queue_actions(ctx),
         *_budget_actions(ctx),
         *_create_and_delete_pods(ctx),
         *_shared_objects(ctx),
@@ -98,6 +105,14 @@ def held_workload(ctx: Context) -> tuple[Action, ...]:
     return queueing.held_actions(ctx, missing and may_try(ctx, queueing.workload_key(ctx)))
 
 
+def _queue_actions(ctx: Context) -> tuple[Action, ...]:
+    """Report the state of a running job to its queue, and ask for the quota with which it grows."""
+    key = growth.growth_key(ctx)
+    may_create = growth.growth_is_missing(ctx) and may_try(ctx, key)
+    grows = growth.growth_actions(ctx, may_create) if queueing.uses_queue(ctx) else ()
+    return (*queueing.running_actions(ctx), *grows)
+
+
 def _budget_actions(ctx: Context) -> tuple[Action, ...]:
     missing = budgets.missing_budgets(ctx)
     create = (one for one in missing if may_try(ctx, budgets.budget_key(one.name)))
@@ -145,11 +160,9 @@ def _redis_actions(ctx: Context) -> tuple[Action, ...]:
     if pod and (pod.finished or pod.deleting):
         return (*delete_pods([pod]), *force_delete_lost_pods([pod], ctx.now))
     may = all(may_try(ctx, f"{kind}/{name}") for kind in REDIS_KINDS)
-    return (
-        (CreateShared(redis_objects.server_manifests),)
-        if may and wait_for_pod(ctx, name) <= 0
-        else ()
-    )
+    if not may or wait_for_pod(ctx, name) > 0 or queueing.pods_wait(ctx):
+        return ()
+    return (CreateShared(redis_objects.server_manifests, queueing.admitted_pods(ctx)),)
 
 
 def service_is_missing(ctx: Context) -> bool:

@@ -4,9 +4,12 @@ start the job (workloads.py creates them from raw objects).
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from decimal import Decimal
+from typing import Any, Final
 
 Body = Mapping[str, Any]
+# The reason of the condition Finished of a Workload whose quota has moved to a larger one.
+REPLACED: Final = "WorkloadSliceReplaced"
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,8 @@ class Workload:
     `digest` shows from what it was created (render/scheduling/kueue.py). `counts` and
     `reclaimable` map the names of pod sets to numbers of pods. `assigned` maps them to their
     assignments; {} without a quota reservation. `updates` are the podSetUpdates of its admission
-    checks. `past_seconds` is how long it ran in earlier admissions.
+    checks. `past_seconds` is how long it ran in earlier admissions. `replaces` is the name of the
+    smaller Workload that this one replaces when the job grows.
     """
 
     name: str
@@ -46,6 +50,7 @@ class Workload:
     updates: tuple[Body, ...] = ()
     conditions: tuple[Body, ...] = ()
     past_seconds: int = 0
+    replaces: str = ""
 
     def condition(self, type_: str) -> Body:
         """Return the condition of this type; {} if there is none."""
@@ -69,8 +74,19 @@ class Workload:
     def runs(self) -> bool:
         """Whether its job may run."""
         admitted = self.reserves and self.is_true("Admitted") and bool(self.assigned)
-        over = self.deleting or self.evicted or self.is_true("Finished")
-        return admitted and not over
+        over = self.is_true("Finished") and not self.replaced
+        return admitted and not (self.deleting or self.evicted or over)
+
+    @property
+    def replaced(self) -> bool:
+        """Whether Kueue has moved its quota to the larger Workload that replaces it."""
+        finished = self.condition("Finished")
+        return finished.get("status") == "True" and finished.get("reason") == REPLACED
+
+    @property
+    def keeps_quota(self) -> bool:
+        """Whether it has a reservation of quota, and its job need not stop."""
+        return self.reserves and not (self.deleting or self.evicted or self.is_true("Finished"))
 
     def assigned_count(self, pod_set: str) -> int:
         """Return the number of pods that the pod set may have."""
@@ -88,10 +104,26 @@ class Flavor:
 
 @dataclass(frozen=True)
 class LocalQueue:
-    """The job's LocalQueue: how many Workloads wait in it, and why it is not active ("": it is)."""
+    """The job's LocalQueue: how many Workloads wait in it, why it is not active ("": it is), and
+    the name of its ClusterQueue.
+    """
 
     pending: int = 0
     inactive: str = ""
+    cluster_queue: str = ""
+
+
+@dataclass(frozen=True)
+class Quota:
+    """The quota of a ClusterQueue: how many Workloads wait for it, its nominal amount of each
+    resource in all flavors, how much of it no Workload of the queue has reserved, and the name of
+    the cohort whose other queues may have borrowed it.
+    """
+
+    pending: int = 0
+    total: Mapping[str, Decimal] = field(default_factory=dict)
+    free: Mapping[str, Decimal] = field(default_factory=dict)
+    cohort: str = ""
 
 
 @dataclass(frozen=True)
@@ -106,16 +138,24 @@ class QueueView:
     not exist, as `absent` says). `digest` is the digest that the Workload should have. `held_back`
     is how many ranks are desired in addition to those that Kueue has admitted. `read_in` is when
     (seconds) the objects that are not watched are read again (None: never).
+
+    `growth` is the larger Workload that waits to replace `workload`. `others` are Workloads of the
+    job that have no use any more. `slices` is whether Kueue can replace a Workload by a larger one
+    (None: not known yet). `quota` is the quota of the ClusterQueue, as it was last read.
     """
 
     enabled: bool = False
     served: bool = True
     known: bool = False
     workload: Workload | None = None
+    growth: Workload | None = None
+    others: tuple[Workload, ...] = ()
+    slices: bool | None = None
     unread: str = ""
     flavors: Mapping[str, Flavor] = field(default_factory=dict)
     priority: int | None = None
     local: LocalQueue | None = None
+    quota: Quota | None = None
     absent: bool = False
     digest: str = ""
     held_back: int = 0

@@ -18,12 +18,13 @@ def parse_workload(body: Body) -> Workload:
         for one in spec.get("podSets") or ()
     }
     given = (status.get("admission") or {}).get("podSetAssignments") or ()
+    notes = meta.get("annotations") or {}
     return Workload(
         name=meta["name"],
         uid=meta["uid"],
         owner=owner_of(meta),
         version=meta.get("resourceVersion") or "",
-        digest=(meta.get("annotations") or {}).get(names.ANNOTATION_WORKLOAD, ""),
+        digest=notes.get(names.ANNOTATION_WORKLOAD, ""),
         queue=spec.get("queueName") or "",
         active=spec.get("active") is not False,
         deleting=bool(meta.get("deletionTimestamp")),
@@ -38,6 +39,7 @@ def parse_workload(body: Body) -> Workload:
         ),
         conditions=tuple(status.get("conditions") or ()),
         past_seconds=status.get("accumulatedPastExecutionTimeSeconds") or 0,
+        replaces=notes.get(names.KUEUE_REPLACES, "").rpartition("/")[2],
     )
 
 
@@ -49,11 +51,12 @@ def parse_flavor(body: Body) -> Flavor:
 
 def parse_queue(body: Body) -> LocalQueue:
     """Return the view of a LocalQueue."""
-    status = body.get("status") or {}
+    spec, status = body.get("spec") or {}, body.get("status") or {}
     found = (one for one in status.get("conditions") or () if one.get("type") == "Active")
     active: Body = next(found, {})
     why = str(active.get("message") or "") if active.get("status") == "False" else ""
-    return LocalQueue(int(status.get("pendingWorkloads") or 0), why)
+    pending = int(status.get("pendingWorkloads") or 0)
+    return LocalQueue(pending, why, str(spec.get("clusterQueue") or ""))
 
 
 def _assignment(given: Body, counts: Mapping[str, int]) -> Assignment:

@@ -2,12 +2,13 @@
 
 from dijob import names
 from dijob.api.warnings import NO_QUEUE_MESSAGE
-from dijob.core.decide import queueing
+from dijob.core.decide import growth, queueing
 from dijob.core.decide.context import Context
 from dijob.core.facts import Fact
 from dijob.core.members import format_count
-from dijob.core.observed.queue_views import QueueView, Workload
+from dijob.core.observed.queue_views import Workload
 from dijob.core.render.scheduling import kueue
+from dijob.core.report.queue_quota import describe_position
 from dijob.core.report.shared_objects import not_created
 from dijob.reasons import GangScheduled
 
@@ -47,14 +48,7 @@ def _queue_fact(ctx: Context) -> Fact:
     if found.runs:
         return _admission_fact(ctx, found)
     if not found.active:
-        message = found.condition("Evicted").get("message") or "its spec.active is false"
-        # Kubernetes has another kind with this name (scheduling.k8s.io).
-        kind = f"{kueue.PLURAL}.{names.KUEUE_GROUP}"
-        patch = '{"spec":{"active":true}}'
-        text = (
-            f"the Workload {found.name} is deactivated ({message}): kubectl patch {kind}"
-            f" {found.name} --type=merge -p '{patch}', or suspend and resume the job"
-        )
+        text = f"{_deactivated(found)}, or suspend and resume the job"
         return Fact(GangScheduled.Deactivated, text)
     if found.is_true("Evicted") and found.reserves:
         evicted = found.condition("Evicted")
@@ -92,15 +86,44 @@ def _obstacle(ctx: Context) -> Fact | None:
 
 def _admission_fact(ctx: Context, found: Workload) -> Fact:
     """Return that the job is admitted, and how many ranks it may have."""
-    queue, held = found.queue, ctx.observed.queue.held_back
-    if not held:
+    seen, queue = ctx.observed.queue, found.queue
+    if not seen.held_back:
         return Fact(GangScheduled.Admitted, f"admitted by the queue {queue}")
     size = format_count(ctx.world.gang.size, "rank")
-    text = (
-        f"the queue {queue} has admitted {size}, and {held} more wait: Kueue admits more ranks only"
-        " after the job was suspended and resumed"
+    text = f"the queue {queue} has admitted {size}, and {seen.held_back} more wait"
+    return Fact(GangScheduled.AdmittedInPart, f"{text}: {_growth_message(ctx, found)}")
+
+
+def _growth_message(ctx: Context, found: Workload) -> str:
+    """Return what the ranks wait for that Kueue has not admitted."""
+    seen, larger = ctx.observed.queue, ctx.observed.queue.growth
+    if larger is None:
+        if obstacle := growth.find_obstacle(ctx, found):
+            return f"{obstacle}: {growth.REMEDY}"
+        if rejection := ctx.observed.rejections.get(growth.growth_key(ctx)):
+            return rejection.message
+        if seen.slices is None:
+            return "Kueue has not answered yet whether it can add ranks to a running job"
+        return "the job is about to ask for their quota"
+    if not larger.active:
+        return f"{_deactivated(larger)}, or set spec.replicas to the number of ranks that run"
+    if larger.reserves:
+        checks = larger.condition("Admitted").get("message") or "admission checks"
+        return f"quota is reserved; {checks}"
+    reason = larger.condition("QuotaReserved").get("message") or "not evaluated yet"
+    return f"{position}: {reason}" if (position := describe_position(ctx.job, seen)) else reason
+
+
+def _deactivated(found: Workload) -> str:
+    """Return that a Workload is deactivated, and the command that activates it."""
+    message = found.condition("Evicted").get("message") or "its spec.active is false"
+    # Kubernetes has another kind with this name (scheduling.k8s.io).
+    kind = f"{kueue.PLURAL}.{names.KUEUE_GROUP}"
+    patch = '{"spec":{"active":true}}'
+    return (
+        f"the Workload {found.name} is deactivated ({message}): kubectl patch {kind}"
+        f" {found.name} --type=merge -p '{patch}'"
     )
-    return Fact(GangScheduled.AdmittedInPart, text)
 
 
 def _waiting_fact(ctx: Context, found: Workload) -> Fact:
@@ -120,12 +143,9 @@ def _waiting_fact(ctx: Context, found: Workload) -> Fact:
     if found.reserves:
         waits = found.condition("Admitted").get("message") or "admission checks"
         return Fact(GangScheduled.Queued, f"queued in {queue}: quota is reserved; {waits}")
-    text = f"queued in {queue}{_position(seen)}: {quota.get('message') or 'not evaluated yet'}"
+    position = describe_position(ctx.job, seen)
+    why = ": ".join(filter(None, (position, quota.get("message") or "not evaluated yet")))
+    text = f"queued in {queue}: {why}"
     if quota.get("reason") == "ExceedsMaxQuota" or (TOO_LARGE in text and NOT_FREE not in text):
         return Fact(GangScheduled.NeverFits, text)
     return Fact(GangScheduled.Queued, text)
-
-
-def _position(seen: QueueView) -> str:
-    others = seen.local.pending - 1 if seen.local else 0
-    return f" with {format_count(others, 'other workload')}" if others > 0 else ""

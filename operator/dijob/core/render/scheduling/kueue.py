@@ -11,6 +11,7 @@ out, because a Workload is copied into Kueue's memory, and a template can be lar
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from dijob import names
@@ -24,14 +25,17 @@ from dijob.core.render import metadata
 from dijob.core.render.fields import Manifest, objects_in
 from dijob.core.render.pod import pod_manifest
 from dijob.core.render.priority import priority_class
-from dijob.core.render.scheduling.pod_set_names import POD_SET, pod_set_name
-from dijob.core.render.scheduling.row import PodMarks
+from dijob.core.render.redis import server_manifests
+from dijob.core.render.scheduling.pod_set_names import MAIN, POD_SET, pod_set_name
+from dijob.core.render.scheduling.row import NO_MARKS, PodMarks
 from dijob.names import TopologyMode
 
 API: Final = f"{names.KUEUE_GROUP}/v1beta2"
 KIND: Final = "Workload"
 PLURAL: Final = "workloads"
 OF_WORKLOAD: Final = f"{names.KUEUE_GROUP}/workload"
+# The pod set of the job's Redis server.
+SERVER_SET: Final = "redis"
 GATE: Final = f"{names.KUEUE_GROUP}/topology"
 TOPOLOGY: Final = {
     f"{names.KUEUE_GROUP}/podset-required-topology": "required",
@@ -55,15 +59,50 @@ def workload_name(job: DIJob) -> str:
     return f"dijob-{job.metadata.name}-{digest}"
 
 
+def growth_name(job: DIJob, replaced: str, ranks: int) -> str:
+    """Return the name of the Workload that replaces the one with this uid when the job grows to
+    this number of ranks. An operator that restarts finds the Workload under the same name.
+    """
+    digest = hashlib.sha256(f"{replaced} {ranks}".encode()).hexdigest()[:5]
+    return f"{workload_name(job)}-{digest}"
+
+
+def pod_set_names(job: DIJob) -> tuple[str, ...]:
+    """Return the names of the pod sets of a Workload in their order."""
+    server = (server_set_name(job),) if job.server else ()
+    return (*map(pod_set_name, job.pod_sets), *server)
+
+
+def server_set_name(job: DIJob) -> str:
+    """Return the name of the pod set of the job's Redis server, which no task has."""
+    taken, name = set(map(pod_set_name, job.pod_sets)), SERVER_SET
+    while name in taken:
+        name += "-server"
+    return name
+
+
+def has_minimum(job: DIJob) -> bool:
+    """Whether Kueue may admit a part of the job."""
+    return 0 < _least(job) < job.pod_sets[-1].replicas
+
+
+def _least(job: DIJob) -> int:
+    """Return how many pods of the last pod set the job needs at least."""
+    return job.spec.minimum - sum(one.replicas for one in job.pod_sets[:-1])
+
+
 def workload_digest(job: DIJob) -> str:
     """Return a digest of what the Workload is created from."""
-    given = (
+    given: tuple[Any, ...] = (
         job.fingerprint,
         [one.replicas for one in job.pod_sets],
         job.spec.scaled.min_replicas,
         {key: job.metadata.labels.get(key) for key in _KEYS},
         [_topology_request(job, one) for one in job.pod_sets],
     )
+    if job.server:
+        # Workloads of other jobs keep the digest that they got before this pod set existed.
+        given = (*given, SERVER_SET)
     return hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -89,6 +128,8 @@ def workload(job: DIJob, priority: int, options: Options) -> Manifest:
         "podSets": [_pod_set(job, one, options) for one in job.pod_sets],
         "priority": priority,
     }
+    if job.server:
+        spec["podSets"].append(_server_set(job, options))
     if found := priority_reference(job, options):
         spec["priorityClassRef"] = found
     seconds = parse_natural(job.metadata.labels.get(names.KUEUE_SECONDS, ""))
@@ -105,13 +146,71 @@ def workload(job: DIJob, priority: int, options: Options) -> Manifest:
     return {"apiVersion": API, "kind": KIND, "metadata": meta, "spec": spec}
 
 
+def larger_workload(
+    job: DIJob, priority: int, options: Options, name: str, replaces: str
+) -> Manifest:
+    """Return the Workload that replaces another one of the job when the job grows. Kueue reserves
+    quota only for the additional pods.
+    """
+    made = workload(job, priority, options)
+    for pod_set in made["spec"]["podSets"]:
+        # Kueue allows no partial admission of such a Workload.
+        pod_set.pop("minCount", None)
+    meta = made["metadata"]
+    meta["name"] = name
+    meta["annotations"] |= {
+        names.KUEUE_ELASTIC: "true",
+        names.KUEUE_REPLACES: f"{job.metadata.namespace}/{replaces}",
+    }
+    return made
+
+
+def growth_probe(job: DIJob) -> Manifest:
+    """Return a Workload that Kueue's webhook rejects if Kueue can replace a Workload by a larger
+    one, because such a Workload cannot have a minimum. It is only sent as a dry run.
+    """
+    template = {"spec": {"containers": [{"name": "probe", "image": "probe"}]}}
+    return {
+        "apiVersion": API,
+        "kind": KIND,
+        "metadata": {
+            "name": f"{workload_name(job)}-probe",
+            "namespace": job.metadata.namespace,
+            "annotations": {names.KUEUE_ELASTIC: "true"},
+        },
+        "spec": {
+            "queueName": queue_name(job),
+            "podSets": [{"name": MAIN, "count": 2, "minCount": 1, "template": template}],
+        },
+    }
+
+
 def pod_marks(
     job: DIJob, pod_set: PodSet, admitted: Workload, flavors: Mapping[str, Flavor]
 ) -> PodMarks:
     """Return what the pods of a pod set get from its admission: the nodes of the assigned flavors,
     and the updates of the admission checks.
     """
-    name = pod_set_name(pod_set)
+    found = _admission_marks(pod_set_name(pod_set), admitted, flavors)
+    if not found.gates:
+        return found
+    topology = _topology_annotation(job, pod_set)
+    return replace(found, annotations={**found.annotations, **topology})
+
+
+def server_marks(job: DIJob, admitted: Workload, flavors: Mapping[str, Flavor]) -> PodMarks:
+    """Return the same for the pod of the job's Redis server. Workloads of older versions of the
+    operator have no pod set for it.
+    """
+    name = server_set_name(job)
+    if name not in admitted.assigned:
+        return NO_MARKS
+    found = _admission_marks(name, admitted, flavors)
+    unconstrained = {UNCONSTRAINED: "true"} if found.gates else {}
+    return replace(found, annotations={**found.annotations, **unconstrained})
+
+
+def _admission_marks(name: str, admitted: Workload, flavors: Mapping[str, Flavor]) -> PodMarks:
     given = admitted.assigned[name]
     labels, annotations = {POD_SET: name}, {OF_WORKLOAD: admitted.name}
     selector, tolerations = dict[str, str](), list[Mapping[str, Any]]()
@@ -124,18 +223,14 @@ def pod_marks(
             annotations |= update.get("annotations") or {}
             selector |= update.get("nodeSelector") or {}
             tolerations += update.get("tolerations") or ()
-    gates: tuple[str, ...] = ()
-    if given.by_topology:
-        # Kueue removes the gate when it has chosen the node of the pod.
-        gates = (GATE,)
-        annotations |= _topology_annotation(job, pod_set)
     unique = [one for at, one in enumerate(tolerations) if one not in tolerations[:at]]
     return PodMarks(
         labels=labels,
         annotations=annotations,
         node_selector=selector,
         tolerations=tuple(unique),
-        gates=gates,
+        # Kueue removes the gate when it has chosen the node of the pod.
+        gates=(GATE,) if given.by_topology else (),
     )
 
 
@@ -166,10 +261,8 @@ def _pod_set(job: DIJob, pod_set: PodSet, options: Options) -> Manifest:
         "count": pod_set.replicas,
         "template": _template(job, pod_set, options),
     }
-    others = sum(one.replicas for one in job.pod_sets if one is not pod_set)
-    least = job.spec.minimum - others
-    if pod_set is job.pod_sets[-1] and 0 < least < pod_set.replicas:
-        made["minCount"] = least
+    if pod_set is job.pod_sets[-1] and has_minimum(job):
+        made["minCount"] = _least(job)
     if request := _topology_request(job, pod_set):
         if not pod_set.name:
             # Kueue then gives neighboring nodes to neighboring ranks.
@@ -178,9 +271,23 @@ def _pod_set(job: DIJob, pod_set: PodSet, options: Options) -> Manifest:
     return made
 
 
+def _server_set(job: DIJob, options: Options) -> Manifest:
+    *_, pod = server_manifests(job, options)
+    spec = _without_programs(pod["spec"])
+    return {"name": server_set_name(job), "count": 1, "template": {"spec": spec}}
+
+
 def _template(job: DIJob, pod_set: PodSet, options: Options) -> Manifest:
     member = gang_of(job).member(pod_set.first)
-    spec: Manifest = dict(pod_manifest(job, member, options)["spec"])
+    spec = _without_programs(pod_manifest(job, member, options)["spec"])
+    given = pod_set.template.metadata
+    meta = {"labels": given.labels, "annotations": given.annotations}
+    return {"metadata": {key: dict(value) for key, value in meta.items() if value}, "spec": spec}
+
+
+def _without_programs(pod: Manifest) -> Manifest:
+    """Return the parts of a pod's spec that matter for its placement."""
+    spec: Manifest = dict(pod)
     for field in ("hostname", "subdomain", "schedulingGroup"):
         spec.pop(field, None)
     for field in ("containers", "initContainers"):
@@ -188,6 +295,4 @@ def _template(job: DIJob, pod_set: PodSet, options: Options) -> Manifest:
             {key: one[key] for key in CONTAINER_FIELDS if key in one}
             for one in objects_in(spec.get(field))
         ]
-    given = pod_set.template.metadata
-    meta = {"labels": given.labels, "annotations": given.annotations}
-    return {"metadata": {key: dict(value) for key, value in meta.items() if value}, "spec": spec}
+    return spec

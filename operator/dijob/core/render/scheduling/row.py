@@ -29,6 +29,14 @@ class PodMarks:
     tolerations: tuple[Mapping[str, Any], ...] = ()
     gates: tuple[str, ...] = ()
 
+    def add_to(self, pod: Manifest) -> None:
+        """Add the marks to a pod whose metadata belongs to it alone."""
+        pod["spec"] |= self.fields
+        self.add_placement(pod["spec"])
+        for key, added in (("labels", self.labels), ("annotations", self.annotations)):
+            if added:
+                pod["metadata"][key] = {**(pod["metadata"].get(key) or {}), **added}
+
     def add_placement(self, spec: Manifest) -> None:
         """Add the nodeSelector, the tolerations and the gates to a pod's spec."""
         if self.node_selector:

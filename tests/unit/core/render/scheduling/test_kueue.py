@@ -8,7 +8,8 @@ from dijob.api.parse import parse_job
 from dijob.core.observed.queue_views import Flavor
 from dijob.core.observed.workloads import parse_workload
 from dijob.core.options import Options
-from dijob.core.render.scheduling import kueue
+from dijob.core.render.redis import server_manifests
+from dijob.core.render.scheduling import NO_MARKS, kueue
 from samples.builders import container, job_body, tasks_body
 
 QUEUE = {"kueue.x-k8s.io/queue-name": "team-a"}
@@ -137,3 +138,87 @@ def test_pods_get_the_flavors_the_updates_and_the_gate() -> None:
         "kueue.x-k8s.io/podset-unconstrained-topology": "true",
         "n": "1",
     }
+
+
+def with_redis(body: dict[str, Any] | None = None) -> DIJob:
+    made = body or job_body()
+    return queued({**made, "spec": {**made["spec"], "messageQueue": {"type": "redis"}}})
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("", ["main", "redis"]), ("redis", ["redis", "evaluator", "redis-server"])],
+    ids=["no tasks", "a task has the same name"],
+)
+def test_the_redis_server_of_a_job_is_a_pod_set(name: str, expected: list[str]) -> None:
+    body = job_body()
+    if name:
+        body = tasks_body(1, 2)
+        body["spec"]["tasks"][0]["name"] = name
+    job = with_redis(body)
+    options = Options(redis_resources={"requests": {"cpu": "100m"}})
+    sets = kueue.workload(job, 0, options)["spec"]["podSets"]
+    assert [one["name"] for one in sets] == expected
+    assert list(kueue.pod_set_names(job)) == expected
+    (container,) = sets[-1]["template"]["spec"]["containers"]
+    assert container["resources"] == {"requests": {"cpu": "100m"}}
+    assert sets[-1]["count"] == 1
+    assert "command" not in container
+
+
+def test_only_a_job_with_a_redis_server_gets_another_digest() -> None:
+    # These digests must not change: a waiting job would lose its place in the queue.
+    assert kueue.workload_digest(queued()) == "aeeed820f2d45fc4"
+    assert kueue.workload_digest(with_redis()) != kueue.workload_digest(queued())
+
+
+def test_the_redis_server_runs_on_the_nodes_of_its_flavor() -> None:
+    job = with_redis()
+    admitted = parse_workload(
+        {
+            "metadata": {"name": "w", "uid": "u"},
+            "status": {
+                "admission": {
+                    "podSetAssignments": [
+                        {"name": "main", "count": 3, "flavors": {"cpu": "a"}},
+                        {"name": "redis", "count": 1, "flavors": {"cpu": "b"}},
+                    ]
+                }
+            },
+        }
+    )
+    flavors = {"a": Flavor({"pool": "a"}), "b": Flavor({"pool": "b"})}
+    marks = kueue.server_marks(job, admitted, flavors)
+    assert marks.node_selector == {"pool": "b"}
+    assert marks.labels == {"kueue.x-k8s.io/podset": "redis"}
+    *_, pod = server_manifests(job, Options())
+    marks.add_to(pod)
+    assert pod["spec"]["nodeSelector"] == {"pool": "b"}
+    assert pod["metadata"]["labels"]["kueue.x-k8s.io/podset"] == "redis"
+
+
+def test_a_workload_of_an_older_operator_has_no_redis_server() -> None:
+    admitted = parse_workload({"metadata": {"name": "w", "uid": "u"}})
+    assert kueue.server_marks(with_redis(), admitted, {}) == NO_MARKS
+
+
+def test_a_larger_workload_replaces_the_present_one() -> None:
+    job = queued(job_body(replicas=4, minReplicas=2))
+    made = kueue.larger_workload(job, 7, Options(), "larger", "smaller")
+    assert made["metadata"]["name"] == "larger"
+    notes = made["metadata"]["annotations"]
+    assert notes["kueue.x-k8s.io/elastic-job"] == "true"
+    assert notes["kueue.x-k8s.io/workload-slice-replacement-for"] == "ns/smaller"
+    (pod_set,) = made["spec"]["podSets"]
+    assert pod_set["count"] == 4
+    assert "minCount" not in pod_set
+    view = parse_workload({**made, "metadata": {**made["metadata"], "uid": "u"}})
+    assert view.replaces == "smaller"
+    assert view.digest == kueue.workload_digest(job)
+
+
+def test_the_probe_has_what_kueue_rejects_if_it_can_replace_workloads() -> None:
+    made = kueue.growth_probe(queued())
+    assert made["metadata"]["annotations"]["kueue.x-k8s.io/elastic-job"] == "true"
+    (pod_set,) = made["spec"]["podSets"]
+    assert pod_set["minCount"] < pod_set["count"]

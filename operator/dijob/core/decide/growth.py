@@ -1,0 +1,111 @@
+"""Decides how a job that Kueue has admitted grows: the operator asks for quota first.
+
+Kueue cannot add pods to a Workload that is admitted, but it can replace the Workload by a larger
+one (Kueue's ElasticJobsViaWorkloadSlices). The larger Workload only needs quota for the additional
+ranks. While it waits, the job runs with the ranks that are admitted. When it is admitted, it
+becomes the job's Workload, and its size becomes that of the job (core/observed/slices.py).
+
+A Workload that waits is deleted only in the version that was seen. Otherwise, the operator could
+delete a Workload to which Kueue has just moved the quota of the running ranks.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final
+
+from dijob.core.actions import Action, CreateWorkload, DeleteWorkload
+from dijob.core.decide.context import Context
+from dijob.core.observed.queue_views import QueueView, Workload
+from dijob.core.render.scheduling import kueue
+
+
+class Obstacle(StrEnum):
+    """Why a running job cannot ask for quota."""
+
+    NONE = ""
+    NOT_SUPPORTED = (
+        "the Kueue of this cluster cannot add ranks to a running job (its feature gate"
+        " ElasticJobsViaWorkloadSlices is off)"
+    )
+    TOPOLOGY = "Kueue chooses the nodes of this job, and adds no ranks to such a job"
+    POD_SETS = "its Workload has other pod sets than a new one would have"
+
+
+REMEDY: Final = "to request all ranks, suspend and resume the job"
+
+
+def find_obstacle(ctx: Context, found: Workload) -> Obstacle:
+    """Return why the job cannot grow without a new start."""
+    if any(one.by_topology for one in found.assigned.values()):
+        return Obstacle.TOPOLOGY
+    # Kueue compares the pod sets of both Workloads by their positions.
+    if tuple(found.counts) != kueue.pod_set_names(ctx.job):
+        return Obstacle.POD_SETS
+    return Obstacle.NOT_SUPPORTED if ctx.observed.queue.slices is False else Obstacle.NONE
+
+
+def growth_key(ctx: Context) -> str:
+    """Return the key of the larger Workload, as in rejections; "" if the job has no Workload."""
+    found = ctx.observed.queue.workload
+    return f"workload/{_growth_name(ctx, found)}" if found else ""
+
+
+def _growth_name(ctx: Context, found: Workload) -> str:
+    return kueue.growth_name(ctx.job, found.uid, _wanted_ranks(ctx))
+
+
+def growth_actions(ctx: Context, may_create: bool) -> tuple[Action, ...]:
+    """Return the actions about the larger Workload of a job that runs. `may_create`: the back-off
+    of its creation is over.
+    """
+    seen, found = ctx.observed.queue, ctx.observed.queue.workload
+    if not seen.known or found is None or not found.runs or ctx.has_unstored_counts:
+        return ()
+    larger = seen.growth
+    if larger is not None:
+        useless = larger.digest != seen.digest or larger.is_true("Finished") or not seen.held_back
+        return _delete((larger,)) if useless and not larger.reserves else ()
+    if seen.others:
+        return _delete(seen.others)  # their quota has moved to the present Workload
+    if not may_create or not growth_is_missing(ctx) or seen.priority is None:
+        return ()
+    new = CreateWorkload(
+        name=_growth_name(ctx, found),
+        priority=seen.priority,
+        replaces=found.name,
+        ranks=_wanted_ranks(ctx),
+    )
+    return (new,)
+
+
+def growth_is_missing(ctx: Context) -> bool:
+    """Whether the job needs a larger Workload and has none."""
+    seen, found = ctx.observed.queue, ctx.observed.queue.workload
+    if not seen.known or found is None or not found.runs or found.replaced:
+        return False
+    if seen.growth or not (seen.held_back and seen.slices and kueue.queue_name(ctx.job)):
+        return False
+    return find_obstacle(ctx, found) is Obstacle.NONE
+
+
+def has_spare(seen: QueueView) -> bool:
+    """Whether the job has Workloads besides the one that decides about it."""
+    return bool(seen.growth or seen.others)
+
+
+def delete_spare(seen: QueueView, reserving: bool) -> tuple[Action, ...]:
+    """Delete the Workloads besides the one that decides about the job; those that have a
+    reservation of quota only if `reserving` is true.
+    """
+    spare = (*((seen.growth,) if seen.growth else ()), *seen.others)
+    return _delete(one for one in spare if reserving or not one.reserves)
+
+
+def _delete(found: Iterable[Workload]) -> tuple[Action, ...]:
+    return tuple(
+        DeleteWorkload(one.name, one.uid, one.version) for one in found if not one.deleting
+    )
+
+
+def _wanted_ranks(ctx: Context) -> int:
+    return ctx.job.spec.desired + ctx.observed.queue.held_back

@@ -1,0 +1,33 @@
+"""Arranges the Workloads of one job. A job that grows has two: the Workload with which it runs, and
+the larger one that waits to replace it.
+
+Kueue calls them slices. When it reserves quota for the larger Workload, it sets the condition
+Finished of the smaller one, whose quota it moves. So at any time the Workloads alone show which of
+them the job runs with, also to an operator that has just started.
+"""
+
+from collections.abc import Iterable
+
+from dijob.core.observed.queue_views import Workload
+
+Arranged = tuple[Workload | None, Workload | None, tuple[Workload, ...]]
+
+
+def arrange_workloads(found: Iterable[Workload], first_name: str) -> Arranged:
+    """Return the Workload that decides about the job, the larger one that is to replace it, and
+    those that have no use any more. `first_name` is the name of a Workload that replaces no other.
+    """
+    known = {one.name: one for one in found}
+    next_of = {one.replaces: one for one in known.values() if one.replaces in known}
+    firsts = [one for one in known.values() if one.replaces not in known]
+    if not firsts:
+        return None, None, tuple(known.values())
+    current = max(firsts, key=lambda one: (not one.deleting, one.name == first_name))
+    growth = next_of.get(current.name)
+    while growth and (growth.runs or (current.replaced and not growth.keeps_quota)):
+        current, growth = growth, next_of.get(growth.name)
+    if current.replaced and growth is None:
+        # Its quota has moved to a Workload that somebody has deleted.
+        return None, None, tuple(known.values())
+    rest = (one for one in known.values() if one not in (current, growth))
+    return current, growth, tuple(rest)

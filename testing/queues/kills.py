@@ -1,0 +1,104 @@
+"""Kills the operator or Kueue at each of its writes of Workloads, in two phases of a job's life.
+
+Both programs reach the API server through a proxy of their own, which kills its program before a
+write arrives or after it was executed. The program is started again, and the phase must end as
+without a kill.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from aiohttp import web
+from faults.lab.exchange import Asked, Kill
+from faults.lab.kube import Access
+from faults.lab.proxy import Proxy
+
+WORKLOADS_PATH = "/workloads"
+# More points than this are a sign of a loop.
+MOST_POINTS = 30
+
+
+class JsonProxy(Proxy):
+    """A proxy for a client that prefers protobuf, whose watches the proxy cannot read."""
+
+    def _headers(self, request: web.Request) -> dict[str, str]:
+        headers = super()._headers(request)
+        given = headers.pop("Accept", "application/json")
+        parts = [part for part in given.split(",") if "protobuf" not in part]
+        return {**headers, "Accept": ",".join(parts) or "application/json"}
+
+
+def is_workload_write(asked: Asked) -> bool:
+    """Whether a request changes a Workload of Kueue."""
+    return "/kueue.x-k8s.io/" in asked.path and WORKLOADS_PATH in asked.path
+
+
+class Killer:
+    """The proxy of one program, in a thread with its own event loop. `end` kills the program, and
+    `restart` starts it again.
+    """
+
+    def __init__(
+        self, kubeconfig: Path, folder: Path, end: Callable[[], None], restart: Callable[[], None]
+    ) -> None:
+        folder.mkdir(exist_ok=True)
+        self._loop = asyncio.new_event_loop()
+        self._proxy = JsonProxy(Access.of(kubeconfig), folder)
+        self._end, self._restart = end, restart
+        self._kill: Kill | None = None
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The file with which the program reaches the proxy."""
+        return self._proxy.kubeconfig
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Run the proxy."""
+        thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        thread.start()
+        try:
+            self._do(self._enter())
+            yield
+            self._do(self._proxy.__aexit__(None, None, None))
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            thread.join()
+
+    def arm(self, number: int, after: bool) -> None:
+        """Kill the program at its next write with this number (from 1)."""
+        self._do(self._arm(number, after))
+
+    def fired(self) -> str:
+        """Return the write at which the program was killed, and start the program again; "" if it
+        was not killed.
+        """
+        kill = self._kill
+        if kill is None or not kill.done.is_set():
+            return ""
+        self._kill = None
+        self._do(self._revive())
+        self._restart()
+        return str(kill.write)
+
+    def disarm(self) -> None:
+        """Kill the program no more."""
+        self._kill = None
+        self._do(self._revive())
+
+    async def _enter(self) -> None:
+        await self._proxy.__aenter__()
+
+    async def _arm(self, number: int, after: bool) -> None:
+        self._kill = Kill(number, after, self._end, is_workload_write)
+        self._proxy.kill_at(self._kill)
+
+    async def _revive(self) -> None:
+        self._proxy.revive()
+
+    def _do(self, work: object) -> None:
+        assert asyncio.iscoroutine(work)
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
