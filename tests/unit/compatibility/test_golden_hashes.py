@@ -29,7 +29,7 @@ OF_EXAMPLES = {
     "oneflow.yaml": "4c0cd8fb0bb8244d",
     "own-image.yaml": "5c7a02bb92e826d1",
     "redis.yaml": "1abbc8a01b475482",
-    "resume.yaml": "/dev/fd/3: line 87: /tmp/h.py: Permission denied",
+    "resume.yaml": "e9c44c79e0531318",
     "runner.yaml": "899dac2f414845e5",
     "slurm.yaml": "4413c21120eb3bec",
     "star.yaml": "c71787974ae7534e",
