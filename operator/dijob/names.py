@@ -90,6 +90,9 @@ KUEUE_SECONDS: Final = f"{KUEUE_GROUP}/max-exec-time-seconds"
 # Annotations of a Workload that replaces a smaller one of the same job.
 KUEUE_ELASTIC: Final = f"{KUEUE_GROUP}/elastic-job"
 KUEUE_REPLACES: Final = f"{KUEUE_GROUP}/workload-slice-replacement-for"
+# On a DIJob with tasks: the last task and its `replicas`, when the operator last compared them with
+# spec.replicas (api/last_task.py).
+ANNOTATION_LAST_TASK: Final = f"{GROUP}/last-task"
 # A hash of the part of the spec from which a pod, or the job's NetworkPolicy, was created.
 ANNOTATION_TEMPLATE: Final = f"{GROUP}/template-hash"
 
@@ -403,3 +406,13 @@ class Phase(StrEnum):
     TERMINATING = "Terminating"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
+
+
+class Activity(StrEnum):
+    """What the time of a job is spent on. At each moment a job has one activity."""
+
+    WAITING = "Waiting"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    RECOVERING = "Recovering"
+    ENDED = "Ended"

@@ -291,5 +291,11 @@ def tasks_body(*sizes: int, pod: Mapping[str, Any] | None = None, **spec: Any) -
     return copy.deepcopy(made)
 
 
+def recorded(body: Body, record: str) -> Body:
+    """Return a DIJob whose `replicas` the operator has compared with the last task's replicas."""
+    body["metadata"]["annotations"] = {names.ANNOTATION_LAST_TASK: record}
+    return body
+
+
 def tasks_job(*sizes: int, **spec: Any) -> DIJob:
     return parse_job(tasks_body(*sizes, **spec))

@@ -105,19 +105,15 @@ class Cluster:
         self.server.patch(Target(names.PLURAL, namespace, name), {"spec": spec})
 
     def scale(self, replicas: int) -> None:
-        """Scale the job; with tasks, its last task."""
-        job, body = self.job(), self.read(names.PLURAL, "job")
-        if job.spec.tasks is None:
-            self.edit(replicas=replicas)
-            return
-        last = job.spec.tasks[-1]
-        others = job.spec.desired - last.replicas
-        self.edit(
-            tasks=[
-                *body["spec"]["tasks"][:-1],
-                body["spec"]["tasks"][-1] | {"replicas": max(1, replicas - others)},
-            ]
-        )
+        """Scale the job; with tasks, its last task. It grows as by an autoscaler, and shrinks
+        through the task's own field, as in a user's manifest, if that field has another value.
+        """
+        spec, tasks = self.job().spec, self.read(names.PLURAL, "job")["spec"].get("tasks")
+        size = max(1, replicas - spec.fixed)
+        if tasks and size < spec.scale and size != tasks[-1]["replicas"]:
+            self.edit(tasks=[*tasks[:-1], tasks[-1] | {"replicas": size}])
+        else:
+            self.edit(replicas=size)
 
     def patch(self, plural: str, name: str, patch: Body, namespace: str = NAMESPACE) -> None:
         """Edit an object by hand."""

@@ -198,7 +198,7 @@ def a_disruption_is_counted_repeatedly(patch: pytest.MonkeyPatch) -> None:
 
 def succeeded_ranks_are_left_out_of_a_gang_restart(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(gang_restart, "all_ranks", lambda world: frozenset(world.unfinished))
-    patch.setattr(gang_restart, "lasting_successes", lambda world: world.succeeded)
+    patch.setattr(gang_restart, "lasting_successes", lambda world, ranks: world.succeeded)
 
 
 def a_success_is_discarded_after_the_loss_is_stored(patch: pytest.MonkeyPatch) -> None:
@@ -228,7 +228,11 @@ def a_success_under_a_stale_list_counts(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_blocked_rank_restarts_alone(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(gang_restart, "blocked_on_completed", lambda world: frozenset())
+    patch.setattr(gang_restart, "blocked_on_completed", lambda world: {})
+
+
+def a_group_does_not_restart_with_its_lost_rank(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(gang_restart, "_with_groups", lambda world, ranks: ranks)
 
 
 def a_restarted_program_is_assumed_to_have_had_no_list(patch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,12 @@
 """Invariants of a job: after each step, at the start of each process, and at the end."""
 
 from dijob import names
+from dijob.api.status import parse_time
 from dijob.core.facts import is_true
 from dijob.core.members import parse_ranks
 from dijob.core.membership.address_list import PLACEHOLDER
-from dijob.names import CleanPodPolicy, FailureAction, Queue, Topology
+from dijob.core.report.time_spent import COUNTED
+from dijob.names import Activity, CleanPodPolicy, FailureAction, Queue, Topology
 from dijob.reasons import PeersReady, Running
 from hypothesis.stateful import invariant
 
@@ -39,12 +41,29 @@ class Watched(Judged):
         for field in ("list_number", "restarts", "renewals"):
             assert getattr(new, field) >= getattr(old, field), (field, old, new)
         # If a loss restarts all ranks, a success is valid only for its list.
-        again = self.together and old.last_renewal != new.last_renewal
-        assert again or parse_ranks(new.succeeded_ranks) >= parse_ranks(old.succeeded_ranks)
+        again = old.last_renewal != new.last_renewal
+        lost = parse_ranks(old.succeeded_ranks) - parse_ranks(new.succeeded_ranks)
+        assert not lost or (again and (self.together or lost <= self.group))
         for field in ("first_failure", "start_time", "completion_time"):
             assert getattr(old, field) in (None, getattr(new, field)), (field, old, new)
         assert not old.ended or new.ended
         self.before = new
+
+    @invariant()
+    def the_time_adds_up(self) -> None:
+        """The seconds of past activities are exactly the time until the present one began."""
+        figures = self.job.status.goodput
+        if figures is None:
+            assert not self.job.status.phase, "the first status has no figures"
+            return
+        begin, until = parse_time(figures.since), parse_time(figures.activity_since)
+        assert begin
+        assert until
+        past = (getattr(figures, f"{each.lower()}_seconds") for each in COUNTED)
+        assert sum(past) == int((until - begin).total_seconds()), figures
+        known = sum(one.seconds for one in figures.last_interruptions)
+        assert known <= figures.recovering_seconds, figures
+        assert self.job.status.ended <= (figures.activity is Activity.ENDED), figures
 
     @invariant()
     def nothing_is_charged_that_was_no_failure(self) -> None:
@@ -61,8 +80,8 @@ class Watched(Judged):
             ), charge
             self.charged[charge.uid] = charge.failures
         failures = sum(self.charged.values())
-        # Failures that restart all ranks count as one.
-        together = self.together or any(
+        # Failures that restart all ranks, or all ranks of a group, count as one.
+        together = bool(self.group) or any(
             rule.action is FailureAction.RESTART_JOB for rule in self.job.spec.failure_policy.rules
         )
         right = (
@@ -95,7 +114,8 @@ class Watched(Judged):
         assert nodes[process.rank] == (own if self.named else env["DI_POD_IP"]), env
         # FORGED: an edit by hand that has not been repaired yet.
         assert env["DI_NUM_NODES"] in (str(len(nodes)), FORGED), env
-        assert not (self.together and PLACEHOLDER in nodes), (
+        members = self.group if process.rank in self.group else ()
+        assert PLACEHOLDER not in {nodes[rank] for rank in members if rank < len(nodes)}, (
             f"a placeholder address in a gang restart: {env}"
         )
         assert env.get("DI_NODE_IPS", "") == ("" if self.named else env["DI_NODES"])
@@ -122,6 +142,7 @@ class Watched(Judged):
         self.no_more_pods_than_wished()
         self.pods_have_quota()
         self.status_only_grows()
+        self.the_time_adds_up()
         self.nothing_is_charged_that_was_no_failure()
         self.one_number_means_one_list()
 
@@ -165,10 +186,11 @@ class Watched(Judged):
 
     def check_running(self) -> None:
         status, size = self.job.status, self.job.spec.desired
-        if self.together and status.succeeded_ranks and status.address_list:
+        done = parse_ranks(status.succeeded_ranks) & self.group
+        if done and status.address_list and size - 1 in self.group:
             size = min(
                 size, status.address_list.size
-            )  # no rank joins a job that is nearly finished
+            )  # no rank joins a group that is nearly finished
         if self.kueue is not None:
             size = min(size, self.kueue.bound(parse_ranks(status.succeeded_ranks)))
         waiting = [rank for rank in range(size) if rank not in parse_ranks(status.succeeded_ranks)]
@@ -180,6 +202,9 @@ class Watched(Judged):
         assert self.cluster.names_of("services") == wanted
         assert self.served()
         self.check_budget_of(len(waiting))
+        if self.kueue is None:
+            spec = self.job.spec
+            assert (spec.replicas, status.desired) == (spec.scale, spec.fixed + spec.scale), spec
         assert is_true(status, PeersReady), status
         ips = {pod.rank: f"{pod.name}.job" if self.named else pod.ip for pod in self.pods()}
         for pod in self.pods():
@@ -191,7 +216,7 @@ class Watched(Judged):
                 assert [addresses.split(",")[rank] for rank in waiting] == [
                     ips[rank] for rank in waiting
                 ], pod
-        if self.together:
+        if self.group:
             self.check_together()
         for process in processes.values():
             assert self.met[process.uid] == self.run_of(), (
@@ -216,8 +241,12 @@ class Watched(Judged):
         assert not self.job.status.budgets
 
     def check_together(self) -> None:
-        """Check that no rank started after another had exited: it would wait forever."""
-        assert len({process.list_number for process in self.cluster.processes}) <= 1
-        left = [pod.main.until for pod in self.pods() if pod.main.last == 0]
-        began = [pod.main.since for pod in self.pods() if pod.process]
+        """Check that no rank of the group started after another had exited: it would wait
+        forever.
+        """
+        processes = [one for one in self.cluster.processes if one.rank in self.group]
+        assert len({process.list_number for process in processes}) <= 1
+        pods = [pod for pod in self.pods() if pod.rank in self.group]
+        left = [pod.main.until for pod in pods if pod.main.last == 0]
+        began = [pod.main.since for pod in pods if pod.process]
         assert max(began, default="") <= min(left, default="~"), (began, left)

@@ -27,6 +27,7 @@ TORCH: Body = {"runtime": "torch", "restart": {"scope": "Job"}}
 EXTRAS: dict[str, Body] = {
     "nothing": {},
     "tasks": {},
+    "learners": {},
     "success of rank 0": {"successPolicy": "Rank0"},
     "failures end it": {"failurePolicy": {"rules": [{"action": "FailJob"}]}},
     "failures renew all": {"failurePolicy": {"rules": [{"action": "RestartJob"}]}},
@@ -145,7 +146,9 @@ class Chaos(Driven):
         }
         spec |= {} if size == 4 else {"replicas": size}
         cluster = Cluster(VirtualLoop())
-        made = in_tasks(size, pod, spec) if extra == "tasks" else job_body(pod, **spec | more)
+        made = job_body(pod, **spec | more)
+        if extra in ("tasks", "learners"):
+            made = in_tasks(size, pod, spec, together=extra == "learners")
         if queued:
             made = {**made, "metadata": {**made["metadata"], "labels": LABEL}}
         cluster.apply(made)
@@ -313,11 +316,19 @@ class Chaos(Driven):
             self.cluster.report(pod)
 
 
-def in_tasks(size: int, pod: Body, spec: Body) -> Body:
-    """Return the same job with tasks: one learner, the rest collectors."""
+def in_tasks(size: int, pod: Body, spec: Body, *, together: bool) -> Body:
+    """Return the same job with tasks: one learner, the rest collectors. If `together`, there are up
+    to two learners, which have runtime torch.
+    """
     template = {"spec": pod}
-    tasks: list[Body] = [{"type": "learner", "template": template}]
-    tasks += [{"type": "collector", "replicas": size - 1, "template": template}] if size > 1 else []
+    learners = min(2, size) if together else 1
+    own = {"runtime": "torch", "replicas": learners} if together else {}
+    tasks: list[Body] = [{"type": "learner", "template": template, **own}]
+    if left := size - learners:
+        tasks.append({"type": "collector", "replicas": left, "template": template})
+    others = learners if left else 0
+    tasks[-1] |= {"minReplicas": max(1, spec["minReplicas"] - others)}
+    tasks[-1] |= {"maxReplicas": spec["maxReplicas"] - others}
     rest = {
         name: value
         for name, value in spec.items()

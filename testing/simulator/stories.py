@@ -97,6 +97,31 @@ LIVES: dict[str, tuple[str, tuple[Step, ...]]] = {
     "a deadline ends it": ("a deadline", ((TO_RUN, TIME, 901), (0, LOOK, 0))),
     "the learner succeeds": ("tasks", ((TO_RUN, "succeeds", 0),)),
     "tasks are suspended": ("tasks", ((TO_RUN, SUSPEND, 0), (3, RESUME, 0))),
+    "a learner of a group is lost": ("learners", ((TO_RUN, "is deleted by hand", 1),)),
+    "a collector beside a group is lost": (
+        "learners",
+        ((TO_RUN, "succeeds", 0), (1, "is deleted by hand", 2)),
+    ),
+    "a learner of a group crashes after a success": (
+        "learners",
+        ((TO_RUN, "succeeds", 0), (0, "main crashes", 1)),
+    ),
+    "a learner exits 0 while another is lost": (
+        "learners",
+        ((TO_RUN, "is deleted by hand", 1), (0, LOOK, 0), (0, "succeeds", 0)),
+    ),
+    "a group is suspended after a success": (
+        "learners",
+        ((TO_RUN, "succeeds", 1), (0, SUSPEND, 0), (3, RESUME, 0)),
+    ),
+    "the last task is scaled and edited": (
+        "tasks",
+        ((ELASTIC_TO_RUN, SCALE, 4), (1, SCALE, 2), (1, SCALE, 4)),
+    ),
+    "the last task is edited while a collector is lost": (
+        "tasks",
+        ((ELASTIC_TO_RUN, "is deleted by hand", 2), (0, SCALE, 2)),
+    ),
     "rank 0 succeeds": ("success of rank 0", ((TO_RUN, "succeeds", 0),)),
     "a failure ends it": ("failures end it", ((TO_RUN, "main crashes", 1),)),
     "a failure restarts all ranks": ("failures renew all", ((TO_RUN, "main crashes", 2),)),

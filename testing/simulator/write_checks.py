@@ -110,6 +110,19 @@ class Judged(RuleBasedStateMachine):
         spec = self.job.spec
         return spec.runtime in ("torch", "oneflow") and self.job.restart_scope == "Job"
 
+    @property
+    def group(self) -> frozenset[int]:
+        """The ranks that restart together, computed independently of the product's code: all ranks,
+        or those of the task with a runtime of its own.
+        """
+        if self.together:
+            return frozenset(range(self.job.spec.desired))
+        first, found = 0, set[int]()
+        for task in self.job.spec.tasks or ():
+            found |= set(range(first, first + task.replicas)) if task.runtime == "torch" else set()
+            first += task.replicas
+        return frozenset(found)
+
     def check_write(self, request: Request) -> None:
         """Check one write just before it is executed."""
         if currently_in_test_context():
@@ -315,7 +328,7 @@ class Judged(RuleBasedStateMachine):
         doomed = (died >= number > 0 or unknown) and died > 0 and self.is_renewed(rank, status)
         doomed = doomed or (view.copy.address_list.number > 0 and self.is_beyond(rank))
         assert doomed or self.is_counted(view, status), view
-        void = doomed and self.together  # it restarts with the others
+        void = doomed and (self.together or rank in self.group)  # it restarts with the others
         known = void or rank in parse_ranks(status.succeeded_ranks)
         assert known or not view.containers.succeeded, view
 
@@ -329,7 +342,13 @@ class Judged(RuleBasedStateMachine):
             merged(self.cluster.read(names.PLURAL, "job"), {"status": request.body["status"]})
         )
         if status.renewals > old.status.renewals:
-            assert not (self.together and status.succeeded_ranks), status
+            succeeded, last = parse_ranks(status.succeeded_ranks), status.last_renewal
+            assert not (self.together and succeeded), status
+            restarting = parse_ranks(last.ranks) if last else frozenset[int]()
+            assert not restarting & succeeded & self.group, status
+            listed = range(old.status.address_list.size if old.status.address_list else 0)
+            group = self.group & frozenset(listed)  # more ranks may join, if it is the last task
+            assert not restarting & group or group <= restarting, status
             views = self.operator.views().values()
             ranks = (view for view in views if view.name != self.gang.server)
             known = [

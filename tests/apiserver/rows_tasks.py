@@ -35,17 +35,42 @@ ENV: Body = {
     }
 }
 
+ELASTIC: tuple[Body, ...] = (
+    {"type": "learner"},
+    {"type": "collector", "replicas": 2, "minReplicas": 2, "maxReplicas": 4},
+)
+
 REFUSED: dict[str, Refused] = {
     "both shapes": Refused(
         tasks_job("bad", template=job("bad")["spec"]["template"]),
         ("spec.tasks", "remove one of the two"),
     ),
     "neither shape": Refused(NEITHER, ("spec.template", "add one of the two")),
-    "replicas with tasks": Refused(
-        tasks_job("bad", replicas=5), ("spec.replicas", "replicas of the last task instead")
+    "a size above the last task's maximum": Refused(
+        tasks_job("bad", *ELASTIC, replicas=5),
+        ("spec.replicas", "between that task's minReplicas and maxReplicas"),
+    ),
+    "a size below the last task's minimum": Refused(
+        tasks_job("bad", *ELASTIC, replicas=1),
+        ("spec.replicas", "between that task's minReplicas and maxReplicas"),
+    ),
+    "too many replicas in total": Refused(
+        tasks_job("bad", replicas=1500), ("spec.replicas", "at most 1500 replicas")
     ),
     "a minimum with tasks": Refused(
-        tasks_job("bad", minReplicas=3), ("spec.tasks", "replicas of the last task instead")
+        tasks_job("bad", minReplicas=3), ("spec.tasks", "use spec.tasks[].minReplicas")
+    ),
+    "a minimum of another task": Refused(
+        tasks_job("bad", {"type": "learner", "minReplicas": 1}, {"type": "collector"}),
+        ("spec.tasks", "only for the last task"),
+    ),
+    "a minimum of a task above its maximum": Refused(
+        tasks_job("bad", {"type": "collector", "minReplicas": 3, "maxReplicas": 2}),
+        ("spec.tasks[0].minReplicas", "must not be greater than maxReplicas"),
+    ),
+    "replicas of a task above its maximum": Refused(
+        tasks_job("bad", {"type": "collector", "replicas": 3, "maxReplicas": 2}),
+        ("spec.tasks[0].replicas", "between minReplicas and maxReplicas"),
     ),
     "a budget of the whole job with tasks": Refused(
         tasks_job("bad", disruptionBudget={"maxUnavailable": 1}),
@@ -96,6 +121,18 @@ REFUSED: dict[str, Refused] = {
     "slurm with tasks": Refused(
         tasks_job("bad", runtime="slurm"),
         ("spec.runtime", "slurm and oneflow need identical nodes"),
+    ),
+    "a task of slurm": Refused(
+        tasks_job("bad", {"type": "learner", "runtime": "slurm"}),
+        ("spec.tasks[0].runtime", "must be ditask or torch"),
+    ),
+    "an unknown runtime of a task": Refused(
+        tasks_job("bad", {"type": "learner", "runtime": "mpi"}),
+        ("spec.tasks[0].runtime", "must be ditask or torch"),
+    ),
+    "a task with a runtime in a job of torch": Refused(
+        tasks_job("bad", {"type": "learner", "runtime": "torch"}, runtime="torch"),
+        ("spec.tasks", "tasks[].runtime: spec.runtime makes all ranks", "remove spec.runtime"),
     ),
     "a server without redis": Refused(
         job("bad", messageQueue={"host": "a"}),
@@ -162,17 +199,25 @@ MISSPELT = [
     {"op": "move", "from": f"{_TASK}/image", "path": f"{_TASK}/imge"},
 ]
 
+BOTH_SIZES = [
+    {"op": "replace", "path": "/spec/tasks/1/replicas", "value": 3},
+    {"op": "add", "path": "/spec/replicas", "value": 4},
+]
+
 # For a running job with tasks.
 EDITS: dict[str, EditRefused] = {
-    "kubectl scale": EditRefused(
-        ("scale", "dijob", "{}", "--replicas=4"),
-        ("spec.replicas", "replicas of the last task instead"),
+    "kubectl scale beyond the size of a job": EditRefused(
+        ("scale", "dijob", "{}", "--replicas=1500"), ("spec.replicas", "at most 1500 replicas")
+    ),
+    "both sizes of the last task": EditRefused(
+        ("patch", "dijob", "{}", "--type=json", "-p", json.dumps(BOTH_SIZES)),
+        ("spec.replicas", "change only one of them"),
     ),
     "another task's replicas": EditRefused(
         _change("0/replicas", 2), ("spec.tasks", "only the last task's replicas")
     ),
     "a task's type": EditRefused(
-        _change("0/type", "evaluator"), ("spec.tasks", "names, types and order cannot")
+        _change("0/type", "evaluator"), ("spec.tasks", "names, types, runtimes and order cannot")
     ),
     "a task's name": EditRefused(
         (
@@ -183,7 +228,18 @@ EDITS: dict[str, EditRefused] = {
             "-p",
             '[{"op": "add", "path": "/spec/tasks/0/name", "value": "other"}]',
         ),
-        ("spec.tasks", "names, types and order cannot"),
+        ("spec.tasks", "names, types, runtimes and order cannot"),
+    ),
+    "a task's runtime": EditRefused(
+        (
+            "patch",
+            "dijob",
+            "{}",
+            "--type=json",
+            "-p",
+            '[{"op": "add", "path": "/spec/tasks/0/runtime", "value": "torch"}]',
+        ),
+        ("spec.tasks", "names, types, runtimes and order cannot"),
     ),
     "a task's image": EditRefused(
         _change("1/template/spec/containers/0/image", "other"),

@@ -1,7 +1,8 @@
-"""`kubectl dijob` against real pods: `run --code`, logs across a killed and a replaced rank, `cp`
-of a checkpoint, and the outcome.
+"""`kubectl dijob` against real pods: `run --code`, logs across a rank that is killed and one that a
+`drill` deletes, `cp` of a checkpoint, and the outcome.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -107,6 +108,14 @@ def steps_in_a_row(text: str, rank: int) -> int:
     return begun
 
 
+def check_drill(text: str, rank: int) -> None:
+    """Check what a drill reports about the loss of one rank."""
+    drill = json.loads(text)
+    took = drill["seconds"]
+    assert 0 < took["detection"] <= took["restart"] <= took["connected"] < 60, drill
+    assert (drill["ranks"], drill["failures"], took["progress"]) == ([rank], 0, None), drill
+
+
 def test_own_code_from_the_first_line_to_the_checkpoint(space: Space, tmp_path: Path) -> None:
     cli, code, out = Cli(space), tmp_path / "code", tmp_path / "out"
     (code / "pkg").mkdir(parents=True)
@@ -131,7 +140,8 @@ def test_own_code_from_the_first_line_to_the_checkpoint(space: Space, tmp_path: 
             assert said == (code / "pkg/words.py").read_text()
             kill_program(space, "work-0")
             until_said(space, log, r"(?m)^\[0\] hello from 0$", 2)
-            space.kubectl("delete", "pod", "work-1", "--wait=false")
+            space.until_true("work", "PeersReady", 60)
+            check_drill(cli("drill", "work", "--rank", "1", "--yes", "-o", "json"), 1)
             until_said(space, log, r"(?m)^\[1\] hello from 1$", 2)
             (out / "go").touch()
             assert (logs.wait(90), watch.wait(30)) == (0, 0), seen.read_text() + log.read_text()

@@ -1,6 +1,9 @@
 """Delayed or overlapping re-rendezvous: the job recovers, and no failure counts twice."""
 
+import json
+
 import pytest
+from asked import asked
 from diary import kept
 from identity import how, identities, kill_program, running, until_healed
 from jobs import shell
@@ -73,3 +76,25 @@ def test_a_rank_lost_during_a_re_rendezvous_counts_no_failure_twice(space: Space
     until_healed(space, "world", before, {"world-2", "world-3"}, 2)
     until_edges(space, "world", mesh(space.ips("world"), 1), PORTS)
     assert space.status("world").get("restarts", 0) == 0
+    check_report(space)
+
+
+def check_report(space: Space) -> None:
+    """The report of a job that has recovered names the ranks that it had lost, and the seconds add
+    up to its age.
+    """
+    code, said = asked(space, "report", "world", "-o", "json")
+    assert code == 0, said
+    report = json.loads(said)
+    age = space.seconds_since(space.job("world")["metadata"]["creationTimestamp"])
+    seconds = {part["label"]: part["seconds"] for part in report["parts"]}
+    assert report["activity"] == "Running"
+    assert sum(seconds.values()) == report["totalSeconds"] == pytest.approx(age, abs=5)
+    assert seconds["running"] > 0
+    assert seconds["starting"] > 0
+    lost = [part for part in report["parts"] if part["kind"] == "lost"]
+    assert [part["label"] for part in lost] == ["lost ranks 2-3"]
+    assert lost[0]["seconds"] > 0
+    kept = {rank["rank"] for rank in report["ranks"] if len(rank["parts"]) < len(report["parts"])}
+    assert kept == {0, 1}, "these ranks kept running"
+    assert "lost ranks 2-3 at" in report["sentence"]

@@ -170,3 +170,6 @@ def test_without_the_key_nothing_is_shown_and_a_lost_rank_names_the_ranks_that_r
         expect(page.locator(".node.ready")).to_have_count(3)
         expect(page.locator(".story")).to_contain_text("ranks 1-2 restart")
         expect(page.locator(".story")).to_contain_text("Peer list revision 2")
+        expect(page.locator(".share")).to_contain_text("lost rank 1 at")
+        expect(page.locator(".rank-bar")).to_have_count(3)
+        expect(page.locator("rect.lost[height='12']")).to_have_count(3)  # ranks 1, 2; the legend

@@ -65,7 +65,8 @@ def bypass_problem(pod_set: PodSet, job: DIJob) -> Problem | None:
         return None
     # Programs for another runtime read the variables of that runtime themselves. If the job has a
     # message queue, they also use DI-engine, which gets its arguments only from the launcher.
-    informed = spec.runtime is not Runtime.DITASK and spec.message_queue is None
+    runtime = pod_set.own_runtime or spec.runtime
+    informed = runtime is not Runtime.DITASK and spec.message_queue is None
     return None if informed and not alone else Problem(f"{pod_set.main_path}.command", _NO_COMMAND)
 
 

@@ -14,7 +14,7 @@ from dijob import names
 from dijob.api import job_names
 from dijob.api.model import DIJob
 from dijob.api.own_variables import variable_problems
-from dijob.api.parts import MessageQueue
+from dijob.api.parts import MessageQueue, Task
 from dijob.api.problems import Problem
 from dijob.api.spec import Spec
 from dijob.api.template_checks import (
@@ -41,9 +41,27 @@ SHAPE_MESSAGE: Final = (
 )
 ONE_SHAPE_MESSAGE: Final = f"{SHAPE_MESSAGE}: remove one of the two"
 NO_SHAPE_MESSAGE: Final = f"{SHAPE_MESSAGE}: add one of the two"
-TASKS_SIZE_MESSAGE: Final = (
-    "the size of a job with tasks is the sum of their replicas: change spec.tasks[].replicas of the"
-    " last task instead (ranks are numbered across all tasks, so only the last one can be resized)"
+TASKS_BOUNDS_MESSAGE: Final = (
+    "a job with tasks has minReplicas and maxReplicas in its last task, the only one that can be"
+    " scaled: use spec.tasks[].minReplicas and spec.tasks[].maxReplicas"
+)
+LAST_TASK_MESSAGE: Final = (
+    "minReplicas and maxReplicas are only for the last task, because ranks are numbered across all"
+    " tasks: remove them, or put the task that is scaled last"
+)
+TASK_BOUNDS_MESSAGE: Final = "minReplicas must not be greater than maxReplicas: change one of them"
+TASK_SIZE_MESSAGE: Final = (
+    "replicas must be between minReplicas and maxReplicas: change replicas too (if the field is"
+    " absent, it is 1)"
+)
+SCALE_MESSAGE: Final = (
+    "is the size of the last task, which must be between that task's minReplicas and maxReplicas;"
+    f" all tasks together can have at most {names.MAX_REPLICAS} replicas: choose another size, or"
+    " change the task"
+)
+TWO_SIZES_MESSAGE: Final = (
+    "replicas and the replicas of the last task have both been changed, to different values: change"
+    " only one of them (replicas is the size of the last task)"
 )
 TASKS_BUDGET_MESSAGE: Final = (
     "is for a job without tasks: use spec.tasks[].disruptionBudget, because a pod that belongs to"
@@ -78,6 +96,14 @@ HOMOGENEOUS_MESSAGE: Final = (
     f"{' and '.join(HOMOGENEOUS)} need identical nodes whose names differ only in a numeric"
     " suffix, which is not true of the pods of tasks: use a template instead of tasks, or another"
     " runtime"
+)
+TASK_RUNTIMES: Final = (Runtime.DITASK, Runtime.TORCH)
+TASK_RUNTIME_MESSAGE: Final = (
+    "must be ditask or torch, because the other runtimes need identical pods in the whole job"
+)
+ONE_WORLD_MESSAGE: Final = (
+    "makes all ranks of the job one world, so a task cannot have a runtime of its own: remove"
+    " spec.runtime, and set runtime: torch in the tasks that train together"
 )
 GROUP_PATTERN: Final = "([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
 GROUP_MESSAGE: Final = f"becomes a label of the pods, so it must match {GROUP_PATTERN}"
@@ -158,10 +184,11 @@ def _size_problems(spec: Spec, *, served: bool) -> Iterator[Problem]:
     if spec.tasks:
         for field, value in (("minReplicas", least), ("maxReplicas", most)):
             if value is not None:
-                yield Problem(f"spec.{field}", TASKS_SIZE_MESSAGE)
-        # In the cluster, the operator corrects `replicas` after a task has been resized.
-        if wish not in (None, spec.desired) and not served:
-            yield Problem("spec.replicas", f"is {wish}: {TASKS_SIZE_MESSAGE}")
+                yield Problem(f"spec.{field}", TASKS_BOUNDS_MESSAGE)
+        # In the cluster, `replicas` is kept within the bounds after they have been changed.
+        if wish not in (None, spec.scale) and not served:
+            yield Problem("spec.replicas", f"is {wish}, but {SCALE_MESSAGE}")
+        yield from _task_size_problems(spec.tasks)
         if spec.desired > names.MAX_REPLICAS:
             yield Problem(
                 "spec.tasks",
@@ -186,6 +213,19 @@ def _size_problems(spec: Spec, *, served: bool) -> Iterator[Problem]:
         )
 
 
+def _task_size_problems(tasks: tuple[Task, ...]) -> Iterator[Problem]:
+    for at, task in enumerate(tasks):
+        place, least, most = f"spec.tasks[{at}]", task.min_replicas, task.max_replicas
+        if task is not tasks[-1]:
+            for field, value in (("minReplicas", least), ("maxReplicas", most)):
+                if value is not None:
+                    yield Problem(f"{place}.{field}", LAST_TASK_MESSAGE)
+        elif least is not None and most is not None and least > most:
+            yield Problem(f"{place}.minReplicas", f"is {least}: {TASK_BOUNDS_MESSAGE}")
+        elif not (least or 1) <= task.replicas <= (most or names.MAX_REPLICAS):
+            yield Problem(f"{place}.replicas", f"is {task.replicas}: {TASK_SIZE_MESSAGE}")
+
+
 def _task_problems(job: DIJob) -> Iterator[Problem]:
     """Yield problems with the names and types of tasks.
 
@@ -193,6 +233,7 @@ def _task_problems(job: DIJob) -> Iterator[Problem]:
     """
     tasks, seen, types = job.spec.tasks or (), set[str](), set[TaskType]()
     for at, task in enumerate(tasks):
+        largest = max(job.pod_sets[at].replicas, task.max_replicas or 1)
         place, name = f"spec.tasks[{at}]", task.name or task.type.value
         if not task.name and task.type is TaskType.NONE:
             yield Problem(f"{place}.name", NO_TASK_NAME_MESSAGE)
@@ -200,7 +241,7 @@ def _task_problems(job: DIJob) -> Iterator[Problem]:
             yield Problem(f"{place}.name", f"is {name!r}: {TASK_TWICE_MESSAGE}")
         elif not re.fullmatch(TASK_NAME_PATTERN, name):
             yield Problem(f"{place}.name", f"{name!r} {TASK_NAME_MESSAGE}")
-        elif len(name) > (room := job_names.room_for_task(job.metadata.name, task.replicas)):
+        elif len(name) > (room := job_names.room_for_task(job.metadata.name, largest)):
             most = max(0, room)
             yield Problem(
                 f"{place}.name",
@@ -242,6 +283,16 @@ def _list_size_problems(job: DIJob) -> Iterator[Problem]:
 def _runtime_problems(spec: Spec) -> Iterator[Problem]:
     if spec.runtime.traits.homogeneous and spec.tasks:
         yield Problem("spec.runtime", f"is {spec.runtime}: {HOMOGENEOUS_MESSAGE}")
+        return
+    for at, task in enumerate(spec.tasks or ()):
+        if task.runtime is None:
+            continue
+        if task.runtime not in TASK_RUNTIMES:
+            message = f"is {task.runtime}: it {TASK_RUNTIME_MESSAGE}"
+            yield Problem(f"spec.tasks[{at}].runtime", message)
+        elif spec.runtime is not Runtime.DITASK:
+            message = f"is set, but spec.runtime: {spec.runtime} {ONE_WORLD_MESSAGE}"
+            yield Problem(f"spec.tasks[{at}].runtime", message)
 
 
 def _queue_problems(spec: Spec) -> Iterator[Problem]:

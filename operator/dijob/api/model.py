@@ -156,10 +156,12 @@ class DIJob(Stored):
         """
         spec = self.spec
         if spec.tasks:
+            replicas = max(1, size - spec.fixed)
             last = spec.tasks[-1]
-            replicas = max(1, last.replicas - (spec.desired - size))
-            tasks = (*spec.tasks[:-1], last.model_copy(update={"replicas": replicas}))
-            spec = spec.model_copy(update={"tasks": tasks})
+            # The new size may be smaller than the minimum that the user has set.
+            least = last.min_replicas and min(last.min_replicas, replicas)
+            tasks = (*spec.tasks[:-1], last.model_copy(update={"min_replicas": least}))
+            spec = spec.model_copy(update={"replicas": replicas, "tasks": tasks})
         else:
             spec = spec.model_copy(update={"replicas": size})
         # A copy would keep the cached properties of the old spec.
@@ -186,9 +188,10 @@ def spec_fingerprint(spec: Spec) -> str:
     }
     written = spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=counted)
     if spec.tasks:
-        # The last task can be scaled while the job runs. A change to its size must not mark its
-        # pods as outdated.
+        # The last task can be scaled while the job runs. A change to its size or its bounds must
+        # not mark its pods as outdated.
         written["tasks"][-1].pop("replicas")
         for task in written["tasks"]:
-            task.pop("disruptionBudget", None)
+            for field in ("disruptionBudget", "minReplicas", "maxReplicas"):
+                task.pop(field, None)
     return hashlib.sha256(json.dumps(written, sort_keys=True).encode()).hexdigest()[:16]

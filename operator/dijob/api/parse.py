@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from dijob.api import checks, limits
+from dijob.api.last_task import without_outdated_size
 from dijob.api.model import DIJob, Metadata
 from dijob.api.problems import SpecError, from_validation
 from dijob.api.spec import Spec
@@ -35,11 +36,10 @@ def parse_job(body: Body) -> DIJob:
     # The depth is checked first, because pydantic recurses into every level.
     _refuse_depth(body)
     try:
-        job = DIJob(
-            metadata=Metadata.model_validate(body.get("metadata") or {}),
-            spec=Spec.model_validate(body.get("spec") or {}),
-            status=parse_status(body),
-        )
+        meta, status = Metadata.model_validate(body.get("metadata") or {}), parse_status(body)
+        spec = Spec.model_validate(body.get("spec") or {})
+        spec = without_outdated_size(spec, meta.annotations, status)
+        job = DIJob(metadata=meta, spec=spec, status=status)
     except ValidationError as error:
         # Only an object from the apiserver has a uid. In a user's file, an unknown field is a typo;
         # in the apiserver's object, it is a field that only the CRD knows.
@@ -130,8 +130,15 @@ class Parsed:
 
 def _with_spec_of(job: DIJob, body: Body) -> DIJob:
     """Return the job in this body. The body must have the same spec as `job`."""
-    meta = Metadata.model_validate(body["metadata"])
-    return job.model_copy(update={"metadata": meta, "status": parse_status(body)})
+    meta, status = Metadata.model_validate(body["metadata"]), parse_status(body)
+    if job.spec.tasks and not status.ended:
+        # Whether `replicas` is outdated also depends on the metadata and the status.
+        written = job.spec.model_copy(update={"replicas": body["spec"].get("replicas")})
+        spec = without_outdated_size(written, meta.annotations, status)
+        if spec.replicas != job.spec.replicas:
+            # A copy would keep the cached properties of the other spec.
+            return DIJob.model_construct(metadata=meta, spec=spec, status=status)
+    return job.model_copy(update={"metadata": meta, "status": status})
 
 
 def _has_absurd_number(value: object) -> bool:

@@ -12,6 +12,7 @@ from dijob.names import (
     FailureAction,
     Queue,
     RestartScope,
+    Runtime,
     TaskType,
     Topology,
     TopologyMode,
@@ -133,10 +134,24 @@ class Task(Written):
     # compare absent values.
     replicas: Annotated[Replicas, DEFAULTED] = 1
     """Number of pods. Ranks are numbered across all tasks in order, so only the last task's
-    replicas can be changed."""
+    replicas can be changed. The number of pods of the last task is spec.replicas. If this field of
+    the last task is changed, the operator sets spec.replicas to it."""
+    min_replicas: Replicas | None = None
+    """Only for the last task: the smallest size of the task. The job starts when this number of the
+    task's pods, and all pods of the other tasks, have addresses. The other pods join when they can.
+    If it is absent, the size can be 1, but the job starts only with all pods."""
+    max_replicas: Replicas | None = None
+    """Only for the last task: the largest size of the task. If it is absent, only the limit of 1500
+    pods per job applies."""
     disruption_budget: DisruptionBudget | None = None
     """How many of this task's ranks a drain of nodes may stop at the same time. If it is absent, a
     drain may stop all of them. It can be changed until the job has ended."""
+    # A default in the CRD could not be the job's runtime.
+    runtime: Runtime | None = None
+    """torch: this task's ranks train together in a process group of their own. They get RANK,
+    WORLD_SIZE, MASTER_ADDR, PET_NNODES, ..., which count only this task's pods, and when one of
+    them is lost or fails, all of them restart. ditask: they get only DI_*. All tasks remain one
+    DI-engine world. Needs spec.runtime: ditask. Defaults to spec.runtime."""
     template: Template
     """The template of this task's pods, in the same format as spec.template."""
 
@@ -180,7 +195,7 @@ class Restart(Written):
     """Pod replaces the lost rank and restarts the ranks that connect to it; the others keep
     running. Job restarts all ranks, for programs that cannot accept a returning member; with
     runtime torch or oneflow, this includes ranks that have succeeded. Defaults to Job for these two
-    runtimes, else Pod."""
+    runtimes, else Pod. The ranks of a task with runtime torch always restart together."""
 
 
 class SchedulingTopology(Written):

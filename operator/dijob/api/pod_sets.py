@@ -15,7 +15,7 @@ from dijob.api.command import Command
 from dijob.api.numbers import parse_natural
 from dijob.api.parts import Template
 from dijob.api.spec import Spec
-from dijob.names import Engine, TaskType
+from dijob.names import Engine, Runtime, TaskType
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ class PodSet:
     """Pods that are created from one template (the term is Kueue's).
 
     `path` is the template's path in the job, and `first` is the lowest rank. `name` is the name of
-    the task, or "" if the job has no tasks.
+    the task, or "" if the job has no tasks. `own_runtime` is set if the pods form a world of that
+    runtime without the job's other pods (tasks[].runtime).
     """
 
     path: str
@@ -32,6 +33,7 @@ class PodSet:
     first: int = 0
     name: str = ""
     type: TaskType = TaskType.NONE
+    own_runtime: Runtime | None = None
 
     @property
     def pod(self) -> Mapping[str, Any]:
@@ -93,15 +95,17 @@ def pod_sets(spec: Spec) -> tuple[PodSet, ...]:
     """Return the pod sets of a spec in rank order."""
     if not spec.tasks:
         return (PodSet("spec.template", spec.template or Template(), spec.desired),)
-    firsts = accumulate((task.replicas for task in spec.tasks), initial=0)
+    sizes = [*(task.replicas for task in spec.tasks[:-1]), spec.scale]
+    firsts = accumulate(sizes, initial=0)
     return tuple(
         PodSet(
             f"spec.tasks[{at}].template",
             task.template,
-            task.replicas,
+            sizes[at],
             first=first,
             name=task.name or task.type.value,
             type=task.type,
+            own_runtime=None if task.runtime is Runtime.DITASK else task.runtime,
         )
         for at, (task, first) in enumerate(zip(spec.tasks, firsts, strict=False))
     )

@@ -24,6 +24,9 @@ class Progress(Stored):
     """Number of environment steps so far."""
     episode_return: float | None = None
     """The return of the last episode."""
+    repeated_iterations: Number | None = None
+    """Iterations that were lost in restarts, and that the program repeats, as far as the reports
+    show it."""
     time: Time = ""
     """When the program last reported one of these values."""
     written: Time = ""
@@ -58,3 +61,22 @@ def in_words(progress: Progress) -> str:
         ("return {:.4g}", progress.episode_return),
     )
     return ", ".join(text.format(value) for text, value in parts if value is not None)
+
+
+def count_repeated(old: Progress, new: Progress, restarted: bool) -> int | None:
+    """Return the number of repeated iterations so far, given two successive reports; None if there
+    are none. `restarted` says whether a program of the job has restarted between them.
+
+    Without a restart, a smaller number has another cause: for example, two processes report.
+    """
+    repeated = old.repeated_iterations or 0
+    if restarted and old.iteration is not None and new.iteration is not None:
+        repeated += max(0, old.iteration - new.iteration)
+    return min(repeated, 2**53) or None
+
+
+def repeated_share(progress: Progress | None) -> float:
+    """Return the share of all iterations, from 0 to 1, that repeated lost ones."""
+    repeated = (progress.repeated_iterations if progress else None) or 0
+    done = (progress.iteration if progress else None) or 0
+    return repeated / (done + repeated) if repeated else 0.0

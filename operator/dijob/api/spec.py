@@ -57,7 +57,8 @@ class Spec(Written):
     replicas: Annotated[Replicas | None, Mutable.ALWAYS] = None
     """Desired number of pods, one for each rank. `kubectl scale` sets it. If it is absent, the
     operator sets it once, to maxReplicas or, if that is also absent, to minReplicas. In a job with
-    tasks, the operator sets it to the sum of their replicas, and no other value is accepted."""
+    tasks, it is the number of pods of the last task, and defaults to that task's replicas. The
+    operator sets it again if that task's replicas are changed."""
     min_replicas: Annotated[Replicas | None, Mutable.UNTIL_ENDED] = None
     """Number of pods that must have addresses before the job starts: ranks 0 to minReplicas-1. The
     other ranks join when they can. Defaults to replicas."""
@@ -185,12 +186,30 @@ class Spec(Written):
 
     @property
     def desired(self) -> int:
-        """The number of ranks that the job wants: the sum over its tasks, else replicas,
-        maxReplicas or minReplicas.
+        """The number of ranks that the job wants."""
+        return self.fixed + self.scale
+
+    @property
+    def fixed(self) -> int:
+        """The number of ranks that cannot be scaled: those of all tasks but the last."""
+        return sum(task.replicas for task in (self.tasks or ())[:-1])
+
+    @property
+    def scaled(self) -> "Spec | Task":
+        """What `replicas` is the size of, with its bounds: the last task, else the job."""
+        return self.tasks[-1] if self.tasks else self
+
+    @property
+    def scale(self) -> int:
+        """The number of ranks that can be scaled, which the scale subresource reads and writes. In
+        a job with tasks, it is kept within the bounds of the last task: a change of these bounds
+        needs no change of `replicas`, which an autoscaler may own.
         """
-        if self.tasks:
-            return sum(task.replicas for task in self.tasks)
-        return self.replicas or self.max_replicas or self.min_replicas or 1
+        if not self.tasks:
+            return self.replicas or self.max_replicas or self.min_replicas or 1
+        last = self.tasks[-1]
+        size = max(self.replicas or last.replicas, last.min_replicas or 1)
+        return min(size, last.max_replicas or names.MAX_REPLICAS)
 
     def explicit(self, field: str) -> Any:
         """Return the value that the user set for `parallel_workers` or `topology`, in this spec or
@@ -219,7 +238,7 @@ class Spec(Written):
     @property
     def minimum(self) -> int:
         """The number of ranks that must have addresses before the job starts."""
-        return self.min_replicas or self.desired
+        return self.fixed + (self.scaled.min_replicas or self.scale)
 
     @property
     def gang_minimum(self) -> int:
@@ -229,4 +248,4 @@ class Spec(Written):
     @property
     def maximum(self) -> int:
         """The number of ranks that the job can be scaled to."""
-        return self.max_replicas or self.desired
+        return self.fixed + (self.scaled.max_replicas or self.scale)

@@ -26,6 +26,8 @@ Message = Annotated[str, Field(max_length=32768)]
 Time = Annotated[str, Field(max_length=64)]
 # Number of pods by phase: Pending, Running, Succeeded, Failed, Unknown.
 Pods = Annotated[int, Field(ge=0, le=names.MAX_REPLICAS)]
+# The status of a job is read and written as a whole, so it keeps only a few interruptions.
+MOST_INTERRUPTIONS = 5
 TaskStatus = Annotated[dict[str, Pods], Field(max_length=5)]
 
 
@@ -137,6 +139,8 @@ class Renewal(Stored):
     ranks: Annotated[str, Field(max_length=8192)] = ""
     """The ranks that restart: the lost rank and those that connect to it, as ranges such as 2-3,7.
     Empty: all ranks."""
+    lost: Annotated[str, Field(max_length=8192)] = ""
+    """The ranks among them that were lost or failed. Empty: none of them was the cause."""
     time: Time = ""
     """When the operator noticed that the list had become stale."""
 
@@ -172,6 +176,53 @@ class GivenBack(Stored):
     tries again immediately."""
 
 
+class Interruption(Stored):
+    """A time in which not all ranks of a job were Ready, after the job had been running."""
+
+    time: Time = ""
+    """When it began."""
+    seconds: Count = 0
+    """How long it lasted. If it still lasts, the time since goodput.activitySince comes on top."""
+    reason: Reason = ""
+    """A one-word, machine-readable reason: that of the re-rendezvous (see lastRenewal), Crashed if
+    a program failed and restarted in its pod, or NotReady."""
+    lost: Annotated[str, Field(max_length=256)] = ""
+    """The ranks that were lost, failed or not Ready, as ranges such as 0-3,7. Empty: unknown."""
+    ranks: Annotated[str, Field(max_length=256)] = ""
+    """The ranks whose programs restarted or were not Ready. All other ranks kept running. Empty:
+    all ranks."""
+
+
+class Goodput(Stored):
+    """How the job has spent its time. The seconds of all activities, together with the time since
+    activitySince, add up to the time since `since`."""
+
+    since: Time = ""
+    """Since when the time is counted: since the creation of the job, or later if an older version
+    of the operator created its status."""
+    activity: names.Activity = names.Activity.STARTING
+    """What the job is doing now. Waiting: it is suspended, or waits for a node, a quota or a queue.
+    Starting: its pods and programs start. Running: all ranks are Ready. Recovering: not all ranks
+    are Ready, after the job has been running. Ended: it has ended, and no time is counted."""
+    activity_since: Time = ""
+    """Since when the job has had this activity. The fields below do not include the time since
+    then, so that the status needs no write as time passes."""
+    waiting_seconds: Count = 0
+    """Seconds of Waiting."""
+    starting_seconds: Count = 0
+    """Seconds of Starting."""
+    running_seconds: Count = 0
+    """Seconds of Running."""
+    recovering_seconds: Count = 0
+    """Seconds of Recovering."""
+    interruptions: Count = 0
+    """How many times the job had to recover."""
+    last_interruptions: Annotated[
+        tuple[Interruption, ...], Field(max_length=MOST_INTERRUPTIONS)
+    ] = ()
+    """The last interruptions, oldest first. recoveringSeconds includes the earlier ones."""
+
+
 class Status(Stored):
     """The observed state of the job and the actions of the operator. Only the operator writes the
     status."""
@@ -190,8 +241,8 @@ class Status(Stored):
     desired: Count = 0
     """Desired number of pods."""
     replicas: Count = 0
-    """Number of pods that exist and are not being deleted (read by `kubectl scale` and
-    autoscalers)."""
+    """Number of pods that exist and are not being deleted; in a job with tasks, only those of the
+    last task (read by `kubectl scale` and autoscalers)."""
     # This field is DEFAULTED, like restarts, because the columns of `kubectl get` would otherwise
     # be empty instead of 0.
     ready_replicas: Annotated[Count, DEFAULTED] = 0
@@ -200,9 +251,13 @@ class Status(Stored):
     """Number of pods of each task in each phase, as in DI-orchestrator 1.1. Present only if the job
     has tasks."""
     selector: Annotated[str, Field(max_length=512)] = ""
-    """The label selector of the job's pods (read by autoscalers)."""
-    observed_generation: Number = 0
-    """The metadata.generation for which this status was written."""
+    """The label selector of the job's pods; in a job with tasks, of the last task's pods (read by
+    autoscalers)."""
+    # kstatus compares this field with metadata.generation. The CRD sets -1 when a job is created.
+    # So no job counts as healthy before the operator has seen it (docs/decisions/066).
+    observed_generation: Annotated[int, Field(ge=-1, le=2**53)] = 0
+    """The metadata.generation for which this status was written; -1 before the operator has seen
+    the job."""
     # The revision is written before any pod gets the list. A copy of the list on a pod is genuine
     # only if the status already has its digest (docs/decisions/015).
     list_number: Number = 0
@@ -249,6 +304,8 @@ class Status(Stored):
     oneflow and restart.scope Job, a re-rendezvous or a suspension clears this field."""
     first_failure: FirstFailure | None = None
     """The first failure of the job, which is usually the cause of all later ones."""
+    goodput: Goodput | None = None
+    """How the job has spent its time. `kubectl dijob report` prints it."""
     conditions: Annotated[tuple[Condition, ...], Field(max_length=32)] = ()
     """The conditions of the job. For example, `kubectl wait --for=condition=Finished dijob/NAME`
     waits for one of them."""

@@ -9,11 +9,13 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from dijob.api.printed import escape_json, one_line, plain_text
+from dijob.cli.errors import CliError, Exit
 
 if TYPE_CHECKING:
     from dijob.client import Job
@@ -29,6 +31,14 @@ _GAP: Final = 3
 def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
     """Print a text without control characters and escape sequences."""
     click.echo(plain_text(text), err=err, nl=nl)
+
+
+def write_file(path: str, text: str) -> None:
+    """Write a text to a file. Raises CliError (USAGE) if that is not possible."""
+    try:
+        Path(path).write_text(text)
+    except OSError as error:
+        raise CliError(f"cannot write {path}: {error.strerror}", Exit.USAGE) from error
 
 
 def print_jobs(jobs: "Sequence[Job]", kind: str, *, many: bool, namespaces: bool = False) -> None:

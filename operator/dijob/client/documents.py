@@ -6,6 +6,7 @@ sent, with the same message that the operator would put into the status.
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,8 @@ from dijob.client.yaml_text import Dumper, parse_documents
 Body = dict[str, Any]
 
 STDIN: Final = "-"
+# Spellings that no kind of another group has.
+_MISSPELLED: Final = (names.KIND.lower(), names.PLURAL)
 # An apiserver accepts at most 3 MiB for one object. A file that exceeds the limit below is a
 # mistake, such as a checkpoint that was given instead of a manifest.
 MOST_BYTES: Final = 4 * 2**20
@@ -157,12 +160,27 @@ def read_text(path: str | Path) -> str:
         raise BadFile(f"{shown}: not valid UTF-8 text ({error.reason})") from error
 
 
+def _refuse_similar_kind(value: Mapping[str, Any], source: str) -> None:
+    """Raise BadFile if the kind is probably a misspelled DIJob. The API server would only say that
+    it has no such kind, and other commands would find no job in the file.
+    """
+    kind, group = value["kind"], str(value.get("apiVersion", "")).partition("/")[0]
+    similar = kind.lower() in _MISSPELLED or (group == names.GROUP and _is_similar(kind))
+    if similar and kind not in (names.KIND, f"{names.KIND}List"):
+        raise BadFile(f"{source}: there is no kind {kind}: did you mean {names.KIND}?")
+
+
+def _is_similar(kind: str) -> bool:
+    return bool(get_close_matches(kind.lower(), [names.KIND.lower()], n=1))
+
+
 def _split_document(value: Any, source: str) -> Iterator[Body]:
     """Yield the object, or the items of a List."""
     if value is None:
         return
     if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
         raise BadFile(f"{source}: a document is not a Kubernetes object: it has no kind")
+    _refuse_similar_kind(value, source)
     items = value.get("items")
     # `kubectl get -o yaml` prints a List.
     if value["kind"].endswith("List") and isinstance(items, list):

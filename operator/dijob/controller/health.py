@@ -19,6 +19,7 @@ from dijob.controller.cache.children import Children
 from dijob.controller.cache.jobs import Jobs
 from dijob.controller.watch.audit import Audit
 from dijob.controller.watch.job_watch import JobWatch
+from dijob.core.report.time_spent import COUNTED
 from dijob.kube.availability import Availability
 from dijob.process.bounded_http import serve_app
 from dijob.process.clock import SYSTEM, Clock
@@ -72,6 +73,9 @@ class Watchdog:
         metrics.JOBS.clear()
         for (namespace, phase), jobs in limit_namespaces(self.jobs.phases()).items():
             metrics.JOBS.labels(namespace, phase or NO_PHASE).set(jobs)
+        activities = self.jobs.activities()
+        for activity in COUNTED:
+            metrics.ACTIVITIES.labels(activity.value).set(activities[activity.value])
 
     def lives(self) -> tuple[bool, str]:
         """Return whether the process is alive, and the message for the response."""

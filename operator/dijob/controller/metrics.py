@@ -41,6 +41,15 @@ JOBS = Gauge(
     ["job_namespace", "phase"],
     registry=REGISTRY,
 )
+ACTIVITIES = Gauge(
+    "dijob_jobs_by_activity",
+    "Number of DIJobs that have not ended, by what their time is spent on now (status.goodput):"
+    " Waiting (for a node, a quota or a queue, or suspended), Starting, Running (all ranks are"
+    " Ready) or Recovering. The average of Running divided by that of all activities is the goodput"
+    " of the cluster.",
+    ["activity"],
+    registry=REGISTRY,
+)
 PODS = Gauge("dijob_pods", "Number of pods that belong to DIJobs.", registry=REGISTRY)
 QUARANTINED = Gauge(
     "dijob_quarantined",

@@ -18,11 +18,13 @@ from dijob.names import Engine
 
 @dataclass(frozen=True)
 class SetReplicas:
-    """Write spec.replicas if the user left it out, or has resized a task. Without it, GET on the
-    scale subresource returns 500, and a PodDisruptionBudget that needs the size allows no eviction.
+    """Write spec.replicas if the user left it out. Without it, GET on the scale subresource returns
+    500, and a PodDisruptionBudget that needs the size allows no eviction. In a job with tasks, also
+    write the record of the last task (api/last_task.py), in the same request.
     """
 
     replicas: int
+    record: str = ""
     changes: ClassVar = "patch dijob"
 
 

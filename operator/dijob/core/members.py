@@ -25,12 +25,16 @@ from dijob.topology import connected_from
 
 @dataclass(frozen=True)
 class GangTask:
-    """One task: `size` ranks, starting with rank `first`."""
+    """One task: `size` ranks, starting with rank `first`.
+
+    `own_runtime` is set if the task is a world of that runtime without the job's other ranks.
+    """
 
     name: str
     type: TaskType
     first: int
     size: int
+    own_runtime: Runtime | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,25 @@ class Gang:
         those that have succeeded.
         """
         return self.renews_all_on_loss and self.runtime.traits.fixed_membership
+
+    @cached_property
+    def groups(self) -> tuple[range, ...]:
+        """The ranks of each group. No rank of a group can start without the others, so all of them
+        restart when one has to. With gang restart, all ranks are one group. Otherwise each task
+        with a runtime of its own is a group. The ranges include ranks beyond the desired size.
+        """
+        if self.has_gang_restart:
+            return (range(MAX_REPLICAS),)
+        return tuple(
+            range(task.first, MAX_REPLICAS if task is self._last else task.first + task.size)
+            for task in self.tasks
+            if task.own_runtime is not None and task.own_runtime.traits.fixed_membership
+        )
+
+    def runtime_of(self, rank: int) -> Runtime:
+        """Return the runtime whose variables the rank gets."""
+        task = self.member(rank).task
+        return (task.own_runtime if task else None) or self.runtime
 
     @property
     def members(self) -> tuple["GangMember", ...]:
@@ -159,6 +182,18 @@ class GangMember:
     task: GangTask | None = None
 
     @property
+    def own_world(self) -> GangTask | None:
+        """The member's task if it is a world of its own runtime; None if the member belongs to the
+        world of all ranks.
+        """
+        return self.task if self.task and self.task.own_runtime else None
+
+    @property
+    def position(self) -> int:
+        """The number of the pod in the world of its runtime."""
+        return self.index if self.own_world else self.rank
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """The labels for DI-engine's match_labels: the type and the name of the member's task."""
         if self.task is None:
@@ -188,7 +223,13 @@ def gang_of(job: DIJob) -> Gang:
         minimum=job.spec.minimum,
         addressing=job.addressing,
         tasks=tuple(
-            GangTask(pod_set.name, pod_set.type, pod_set.first, pod_set.replicas)
+            GangTask(
+                name=pod_set.name,
+                type=pod_set.type,
+                first=pod_set.first,
+                size=pod_set.replicas,
+                own_runtime=pod_set.own_runtime,
+            )
             for pod_set in job.pod_sets
             if pod_set.name
         ),

@@ -20,6 +20,7 @@ Generated from `operator/dijob/reasons` by `make crds`; do not edit.
   wrong, or what the job is waiting for.
 - **status.conditions** are for programs. Each is True or False, with a reason (one word, below) and
   a message (which rank, and why). A condition that is absent has never applied.
+  Reconciling and Stalled are absent whenever they do not apply.
 
 ```sh
 kubectl wait --for=condition=Running --timeout=10m dijob/NAME          # it has started
@@ -43,7 +44,8 @@ _EVENTS = """## Events
 An event has the reason and the message of its condition. It is published when the condition's
 status or reason changes. Three events have the condition's type as their reason: Succeeded, Running
 and PeersReady. The events Running and PeersReady also say how many seconds it took to reach that
-state. One more event, Scaled (Normal), reports that the size of a running job has changed. If an
+state. Two more events (Normal) have no condition: Scaled reports that the size of a running job has
+changed, and SizeIgnored that the size of a job that has ended was changed without an effect. If an
 event is published again with the same message, the cluster keeps one event and updates its count
 and last timestamp. Clusters usually delete events after an hour. Conditions remain.
 

@@ -39,7 +39,8 @@ def _nearest_name() -> str:
 def _index_digits() -> str:
     """Return CEL for the number of digits in the last index of the task t."""
     bounds = ((1000, 4), (100, 3), (10, 2))
-    return "(" + "".join(f"t.replicas > {most} ? {size} : " for most, size in bounds) + "1)"
+    count = "t.?maxReplicas.orValue(t.replicas)"
+    return "(" + "".join(f"{count} > {most} ? {size} : " for most, size in bounds) + "1)"
 
 
 # CEL: how many characters the name of the task t may have.

@@ -19,9 +19,10 @@ from dijob.crd.transitions import (
     UNBOUND,
     fixed_fields,
     immutable_fields,
+    last_task_size,
     nothing_changed,
+    one_size_changed,
     server_port,
-    tasks_size,
     tasks_unchanged,
 )
 
@@ -58,6 +59,7 @@ _NEVER: Final = (
 _LAST: Final = task_name("self.spec.tasks[self.spec.tasks.size() - 1]")
 _ORDINARY: Final = ", ".join(f"'{name}'" for name in names.ORDINARY_CONDITIONS)
 _HOMOGENEOUS: Final = ", ".join(f"'{runtime}'" for runtime in checks.HOMOGENEOUS)
+_OF_TASKS: Final = ", ".join(f"'{runtime}'" for runtime in checks.TASK_RUNTIMES)
 _RESERVED: Final = ", ".join(f"'{name}'" for name in names.RESERVED_ENV)
 # With the reason FieldValueInvalid, an error begins with the value. Here the value is so long that
 # the user would have to find the message after more than 131,072 characters.
@@ -157,7 +159,10 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             ),
             field=".spec.tasks",
         ),
-        tasks_unchanged("their names, types and order", f"{NAME_OF_T} + '/' + t.type"),
+        tasks_unchanged(
+            "their names, types, runtimes and order",
+            f"{NAME_OF_T} + '/' + t.type + '/' + (has(t.runtime) ? t.runtime : '')",
+        ),
         tasks_unchanged("their templates", "t.template"),
         Rule(
             rule=(
@@ -173,8 +178,9 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             ),
             field=".spec.tasks",
         ),
-        tasks_size("!has(self.status)"),
-        tasks_size(REPLICAS_CHANGED),
+        last_task_size("!has(self.status)"),
+        last_task_size(REPLICAS_CHANGED),
+        one_size_changed(),
         nothing_changed(),
     ),
     "spec": (
@@ -191,7 +197,7 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
         ),
         Rule(
             rule="!has(self.tasks) || !(has(self.minReplicas) || has(self.maxReplicas))",
-            message=f"minReplicas, maxReplicas: {checks.TASKS_SIZE_MESSAGE}",
+            message=checks.TASKS_BOUNDS_MESSAGE,
             field=".tasks",
             reason="FieldValueForbidden",
         ),
@@ -255,6 +261,16 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             message=f"runtime: {checks.HOMOGENEOUS_MESSAGE}",
             field=".runtime",
         ),
+        # Jobs with one of the runtimes in _HOMOGENEOUS get only the message above.
+        Rule(
+            rule=(
+                f"!has(self.tasks) || self.runtime in ['{names.Runtime.DITASK}', {_HOMOGENEOUS}] ||"
+                " !self.tasks.exists(t, has(t.runtime))"
+            ),
+            message=f"tasks[].runtime: spec.runtime {checks.ONE_WORLD_MESSAGE}",
+            field=".tasks",
+            reason="FieldValueForbidden",
+        ),
         Rule(
             rule=(
                 "!has(self.messageQueue) || (has(self.messageQueue.type) && self.messageQueue.type"
@@ -296,6 +312,14 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             rule="self.all(a, a.type == 'none' || self.exists_one(t, t.type == a.type))",
             message=checks.TYPE_TWICE_MESSAGE,
         ),
+        Rule(
+            rule=(
+                "self.filter(t, has(t.minReplicas) || has(t.maxReplicas)).all(t,"
+                f" {NAME_OF_T} == {task_name('self[self.size() - 1]')})"
+            ),
+            message=checks.LAST_TASK_MESSAGE,
+            reason="FieldValueForbidden",
+        ),
     ),
     "spec.failurePolicy.rules[].onPodConditions[]": (
         Rule(
@@ -304,7 +328,27 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             field=".type",
         ),
     ),
+    "spec.tasks[].runtime": (
+        Rule(
+            rule=f"self in [{_OF_TASKS}]",
+            message=f"runtime {checks.TASK_RUNTIME_MESSAGE}",
+        ),
+    ),
     "spec.tasks[]": (
+        Rule(
+            rule=_at_most("minReplicas", "maxReplicas"),
+            message=checks.TASK_BOUNDS_MESSAGE,
+            field=".minReplicas",
+        ),
+        # If no number lies between the bounds, the rule above says so.
+        Rule(
+            rule=(
+                f"{_at_most('minReplicas', 'replicas')} && {_at_most('replicas', 'maxReplicas')} ||"
+                f" !({_at_most('minReplicas', 'maxReplicas')})"
+            ),
+            message=checks.TASK_SIZE_MESSAGE,
+            field=".replicas",
+        ),
         Rule(
             rule="!has(self.name) || self.name != 'num'",
             message=f"name: {checks.NUM_MESSAGE}",

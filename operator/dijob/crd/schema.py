@@ -25,6 +25,8 @@ _KEPT: Final = (
 # Not nullable: the scale subresource reads this field, and fails if it is null.
 _SCALED: Final = "replicas"
 _OPEN: Final = {"x-kubernetes-preserve-unknown-fields": True}
+# The observedGeneration of a job that the operator has not seen yet.
+UNSEEN: Final = -1
 # This limit is higher than that of the rule (template_checks.LONGEST_STRING). So the apiserver
 # shows the rule's message rather than the schema's, which does not say what to do.
 _LONG: Final = 2**20
@@ -72,6 +74,7 @@ def structural_schema(model: type[BaseModel]) -> Schema:
         schema_at(root, f"spec.{to_camel(name)}")["description"] += f" {_FIXED}"
     # A program may post any object.
     schema_at(root, "status.profilings[].data").update(_OPEN)
+    schema_at(root, "status")["default"] = {"observedGeneration": UNSEEN}
     conditions, restarts_seen = (
         schema_at(root, "status.conditions"),
         schema_at(root, "status.restartsSeen"),

@@ -150,21 +150,40 @@ def server_port() -> Rule:
     )
 
 
-def tasks_size(when: str) -> Rule:
-    """Return the rule that `replicas` of a job with tasks is the sum of their replicas, if the CEL
-    condition `when` is true.
+def last_task_size(when: str) -> Rule:
+    """Return the rule for `replicas` of a job with tasks, which is the size of the last task, if
+    the CEL condition `when` is true.
 
-    Only the operator writes this field, for the scale subresource (docs/decisions/056). After a
-    user has resized a task, the field has the old sum until the operator corrects it.
+    The rule does not apply if only the task has been changed: the operator then corrects the field.
     """
+    last, size = "self.spec.tasks[self.spec.tasks.size() - 1]", "self.spec.replicas"
     return Rule(
         rule=(
-            f"!has(self.spec.tasks) || !has(self.spec.replicas) || !({when}) ||"
-            " self.spec.replicas == self.spec.tasks.map(t, t.replicas).sum()"
+            f"!has(self.spec.tasks) || !has({size}) || !({when}) ||"
+            f" {last}.?minReplicas.orValue(1) <= {size} &&"
+            f" {size} <= {last}.?maxReplicas.orValue({names.MAX_REPLICAS}) &&"
+            f" self.spec.tasks.map(t, t.replicas).sum() - {last}.replicas + {size} <="
+            f" {names.MAX_REPLICAS}"
         ),
-        message=f"replicas: {checks.TASKS_SIZE_MESSAGE}",
+        message=f"replicas {checks.SCALE_MESSAGE}",
         field=".spec.replicas",
-        reason="FieldValueForbidden",
+    )
+
+
+def one_size_changed() -> Rule:
+    """Return the rule that `replicas` and the last task's own field are not changed to different
+    values in one request. The operator would ignore the former (api/last_task.py).
+    """
+    last = "tasks[{0}.spec.tasks.size() - 1].replicas"
+    now, was = (f"{each}.spec.{last.format(each)}" for each in ("self", "oldSelf"))
+    return Rule(
+        rule=(
+            "!has(self.spec.tasks) || !has(oldSelf.spec.tasks) || !has(self.spec.replicas) ||"
+            " !has(oldSelf.spec.replicas) || self.spec.replicas == oldSelf.spec.replicas ||"
+            f" {now} == {was} || {now} == self.spec.replicas || {ENDED}"
+        ),
+        message=checks.TWO_SIZES_MESSAGE,
+        field=".spec.replicas",
     )
 
 

@@ -7,6 +7,7 @@ docs/conditions.md is generated from it.
 from typing import Final
 
 from dijob.reasons.catalogue import EventType, Reason, ReasonKind
+from dijob.reasons.health import Reconciling, Stalled
 from dijob.reasons.life import Failed, Finished, Paused, Succeeded, Suspended, Terminating
 from dijob.reasons.progress import AddressesReady, PeersReady, PodsCreated, Running
 from dijob.reasons.shared import (
@@ -28,6 +29,8 @@ CATALOGUE: Final[tuple[type[Reason], ...]] = (
     Succeeded,
     Failed,
     Finished,
+    Reconciling,
+    Stalled,
     Invalid,
     Suspended,
     LauncherBypassed,
@@ -60,9 +63,11 @@ __all__ = [
     "PodsCreated",
     "Reason",
     "ReasonKind",
+    "Reconciling",
     "Running",
     "ServiceReady",
     "SpecWarning",
+    "Stalled",
     "Succeeded",
     "Suspended",
     "Terminating",

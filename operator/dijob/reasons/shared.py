@@ -214,8 +214,8 @@ class ChangesRefused(Reason):
         status=True,
     )
     JobUpdateRefused = problem(
-        "the spec has no `replicas`, or not the sum of its tasks' replicas, and the operator cannot"
-        " set this field, which `kubectl scale` and PodDisruptionBudgets need",
+        "the spec has no `replicas`, or the last task's replicas have changed, and the operator"
+        " cannot set this field, which `kubectl scale` and PodDisruptionBudgets need",
         "allow the operator to patch DIJobs, or set `replicas` in the manifest. In a job with"
         " tasks, this also happens if the CRD is older than the operator: upgrade it",
         status=True,

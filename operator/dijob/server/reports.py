@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dijob import names
-from dijob.api.reported import MOST_PROFILINGS, Progress, in_words
+from dijob.api.parse import parse_status
+from dijob.api.reported import MOST_PROFILINGS, Progress, count_repeated, in_words
 from dijob.api.status import format_time, parse_time
+from dijob.core.report.time_spent import has_restarted_since
 from dijob.kube.api import Api, Json, RequestError
 from dijob.kube.connection import OperatorRequest
 from dijob.kube.kinds import JOBS
@@ -162,7 +164,10 @@ class Reports:
             self._put_back(waiting, self._clock.monotonic() + PROGRESS_SECONDS - age)
             return
         new = _merge_reports(old, _dump_progress(waiting.progress))
-        shown = {"line": in_words(new), "written": format_time(now)}
+        shown: dict[str, Any] = {"line": in_words(new), "written": format_time(now)}
+        restarted = has_restarted_since(parse_status(body), old.get("time", ""))
+        known = Progress.model_validate(old)
+        shown["repeated_iterations"] = count_repeated(known, new, restarted)
         await self._patch(body, {"progress": _dump_progress(new.model_copy(update=shown))})
 
     async def profiling(self, job: JobName, pod: str, data: dict[str, Any]) -> None:

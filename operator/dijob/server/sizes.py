@@ -7,6 +7,7 @@ CRD's rules to them, and this server needs no permission to change other fields 
 from typing import Any, Final
 
 from dijob import names
+from dijob.api.model import DIJob
 from dijob.api.parse import Parsed
 from dijob.api.problems import SpecError
 from dijob.core.members import gang_of
@@ -51,11 +52,7 @@ class Sizes:
 
         This is the format of di-server (pkg/server/processor.go, getNamespacedReplicas).
         """
-        body = await self.read(job)
-        try:
-            gang = gang_of(Parsed.of(body).job)
-        except SpecError as error:
-            raise RequestRejection(409, f"DIJob {job} has an invalid spec: {error}") from error
+        gang = gang_of(_parsed(await self.read(job), job))
         selector = f"{names.LABEL_JOB}={job.name}"
         listed = await self._api.get(PODS.path(job.namespace), labelSelector=selector)
         found: dict[int, str] = {}
@@ -79,10 +76,7 @@ class Sizes:
     async def _set(self, job: JobName, wanted: Any) -> int:
         for _ in range(TRIES):
             body = await self.read(job)
-            # If the spec has no `replicas`, status.desired has the size until the operator sets
-            # `replicas`.
-            now = int(body["spec"].get("replicas") or (body.get("status") or {}).get("desired", 0))
-            size: int = wanted(now)
+            size: int = wanted(now := _size_of(body, job))
             _check_size(body, job, size)
             if size == now:
                 return size
@@ -102,6 +96,31 @@ class Sizes:
         raise RequestRejection(409, f"other clients keep changing DIJob {job}: try again", 1.0)
 
 
+def _size_of(body: Json, job: JobName) -> int:
+    """Return the number that `spec.replicas` has, or that the operator is about to set.
+
+    Raises RequestRejection if a task was resized a moment ago: the operator would overwrite a new
+    value of `spec.replicas` (api/last_task.py).
+    """
+    if not body["spec"].get("tasks"):
+        # If the spec has no `replicas`, status.desired has the size until the operator sets
+        # `replicas`.
+        return int(body["spec"].get("replicas") or (body.get("status") or {}).get("desired", 0))
+    spec = _parsed(body, job).spec
+    if spec.replicas is None:
+        raise RequestRejection(
+            409, f"the replicas of the last task of DIJob {job} have just been set: try again", 1.0
+        )
+    return spec.scale
+
+
+def _parsed(body: Json, job: JobName) -> DIJob:
+    try:
+        return Parsed.of(body).job
+    except SpecError as error:
+        raise RequestRejection(409, f"DIJob {job} has an invalid spec: {error}") from error
+
+
 def _check_size(body: Json, job: JobName, size: int) -> None:
     """Raise RequestRejection if the job cannot have this size.
 
@@ -113,16 +132,14 @@ def _check_size(body: Json, job: JobName, size: int) -> None:
         raise RequestRejection(
             409, f"DIJob {job} has ended or is being deleted, so its size cannot be changed"
         )
-    if spec.get("tasks"):
-        raise RequestRejection(
-            422, f"DIJob {job} has tasks: change spec.tasks[].replicas of the task instead"
-        )
-    least, most = spec.get("minReplicas") or 1, spec.get("maxReplicas") or names.MAX_REPLICAS
+    tasks = spec.get("tasks")
+    bounds, such = (tasks[-1], "replicas of its last task") if tasks else (spec, "replicas")
+    least, most = bounds.get("minReplicas") or 1, bounds.get("maxReplicas") or names.MAX_REPLICAS
     if not least <= size <= most:
         raise RequestRejection(
             422,
-            f"DIJob {job} cannot have {size} replicas: its minReplicas and maxReplicas allow"
-            f" {least} to {most}",
+            f"DIJob {job} cannot have {size} {such}: its minReplicas and maxReplicas allow {least}"
+            f" to {most}",
         )
 
 

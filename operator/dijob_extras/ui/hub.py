@@ -186,6 +186,7 @@ class Hub:
         async with aclosing(feed.snapshots(_BEAT_SECONDS)) as snapshots:
             async for now in snapshots:
                 memory = self.memory(now.job)
-                memory.see(now.job, datetime.now(UTC))
-                yield job_page(Seen(now, memory, ends.see(now.pods, loop.time())))
+                time = datetime.now(UTC)
+                memory.see(now.job, time)
+                yield job_page(Seen(now, memory, time, ends.see(now.pods, loop.time())))
                 await asyncio.sleep(_PACE_SECONDS)

@@ -2,13 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from dijob import reasons
 from dijob.api.problems import SpecError
+from dijob.api.reported import repeated_share
+from dijob.cli.goodput.show import report_data
 from dijob.cli.watching.view import Snapshot
 from dijob.client import Job, RankPod
 from dijob.client.jobs import failure_in_words
+from dijob.core.report.time_spent import read_time_spent
 from dijob.names import Phase
 from dijob.reasons import ReasonKind
 
@@ -18,6 +22,8 @@ from dijob_extras.ui.states import State, StateKind, of_pod, without_pod
 
 Json = dict[str, Any]
 
+# A page with a bar for each of thousands of ranks would be slow.
+MOST_BARS: Final = 100
 # If the permission to read pods is missing, the apiserver's message contains this text.
 _NO_PODS: Final = 'resource "pods"'
 
@@ -64,12 +70,13 @@ def choose_tone(job: Job) -> str:
 
 @dataclass(frozen=True)
 class Seen:
-    """A snapshot of a job, and what the command remembers about the job. `fell` are the ranks that
-    have just failed.
+    """A snapshot of a job, its time, and what the command remembers about the job. `fell` are the
+    ranks that have just failed.
     """
 
     now: Snapshot
     memory: PageMemory
+    time: datetime
     fell: frozenset[int] = frozenset()
 
 
@@ -94,9 +101,17 @@ def job_page(seen: Seen) -> Json:
         "phases": story.list_phases(job, seen.now.events, seen.memory),
         "story": story.build_history(job, seen.now.events, seen.memory),
         "points": seen.memory.points,
+        "goodput": _goodput(job, seen.time),
         "since": seen.memory.since,
         "unseen": list(seen.now.unseen),
     }
+
+
+def _goodput(job: Job, now: datetime) -> Json | None:
+    """Return how the job and each of its ranks have spent their time; None if it is unknown."""
+    created, share = job.metadata.creation_timestamp, repeated_share(job.progress)
+    spent = read_time_spent(job.status, created, now, share)
+    return report_data(spent, job.ranks[:MOST_BARS]) if spent else None
 
 
 def _rank_rows(seen: Seen) -> list[Json]:

@@ -41,16 +41,71 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "spec.runtime",
         "slurm and oneflow need identical nodes",
     ),
-    "no task": (with_tasks(tasks=[]), "spec.tasks", "at least 1 item"),
-    "replicas and tasks": (
-        with_tasks(replicas=5),
-        "spec.replicas",
-        "is 5: the size of a job with tasks is the sum of their replicas",
+    "a task of slurm": (
+        with_tasks({"runtime": "slurm"}),
+        "spec.tasks[0].runtime",
+        "is slurm: it must be ditask or torch",
     ),
+    "a task of torch in a job of torch": (
+        with_tasks({}, {"runtime": "torch"}, runtime="torch"),
+        "spec.tasks[1].runtime",
+        "spec.runtime: torch makes all ranks of the job one world",
+    ),
+    "a task without torch in a job of torch": (
+        with_tasks({}, {"runtime": "ditask"}, runtime="torch"),
+        "spec.tasks[1].runtime",
+        "remove spec.runtime, and set runtime: torch in the tasks that train together",
+    ),
+    "a task of torch in a job of oneflow": (
+        with_tasks({"runtime": "torch"}, runtime="oneflow"),
+        "spec.runtime",
+        "slurm and oneflow need identical nodes",
+    ),
+    "an unknown runtime of a task": (
+        with_tasks({"runtime": "ray"}),
+        "spec.tasks[0].runtime",
+        "'ditask', 'torch'",
+    ),
+    "no task": (with_tasks(tasks=[]), "spec.tasks", "at least 1 item"),
     "a minimum and tasks": (
         with_tasks(minReplicas=2),
         "spec.minReplicas",
-        "replicas of the last task instead",
+        "use spec.tasks[].minReplicas",
+    ),
+    "a maximum and tasks": (
+        with_tasks(maxReplicas=2),
+        "spec.maxReplicas",
+        "use spec.tasks[].minReplicas and spec.tasks[].maxReplicas",
+    ),
+    "a minimum of another task": (
+        with_tasks({"minReplicas": 1}),
+        "spec.tasks[0].minReplicas",
+        "only for the last task",
+    ),
+    "a maximum of another task": (
+        with_tasks({}, {"maxReplicas": 1}),
+        "spec.tasks[1].maxReplicas",
+        "only for the last task",
+    ),
+    "a minimum of a task above its maximum": (
+        with_tasks({}, {}, {"minReplicas": 3, "maxReplicas": 2}),
+        "spec.tasks[2].minReplicas",
+        "must not be greater than maxReplicas",
+    ),
+    "replicas of a task below its minimum": (
+        with_tasks({}, {}, {"minReplicas": 3}),
+        "spec.tasks[2].replicas",
+        "is 2: replicas must be between minReplicas and maxReplicas",
+    ),
+    "replicas of a task above its maximum": (
+        with_tasks({}, {}, {"maxReplicas": 1}),
+        "spec.tasks[2].replicas",
+        "is 2: replicas must be between minReplicas and maxReplicas",
+    ),
+    "too many replicas in total by the scale": (
+        with_tasks(replicas=1499),
+        "spec.tasks",
+        "have 1501 replicas in total",
     ),
     "a budget of the whole job and tasks": (
         with_tasks(disruptionBudget={"maxUnavailable": 1}),
@@ -226,6 +281,9 @@ def test_every_field_of_a_task_is_known() -> None:
         "name",
         "type",
         "replicas",
+        "minReplicas",
+        "maxReplicas",
         "disruptionBudget",
+        "runtime",
         "template",
     }

@@ -43,6 +43,17 @@ def budget(selector: Any, allowed: int, name: str = "users", **spec: Any) -> Bod
     }
 
 
+def tasks_of(collectors: int, **status: Any) -> Job:
+    """Return a job of one learner and collectors."""
+    template = {"spec": {"containers": [{"name": "di-container", "image": "x", "command": ["a"]}]}}
+    tasks = [
+        {"type": "learner", "template": template},
+        {"type": "collector", "replicas": collectors, "template": template},
+    ]
+    body = job(desired=collectors + 1, **status).body
+    return Job({**body, "spec": {"tasks": tasks}})
+
+
 HOST = {"hostNetwork": True}
 BEGAN = "2026-11-25T11:58:00Z"
 NOW = datetime(2026, 11, 25, 12, 0, 0, tzinfo=UTC)
@@ -370,6 +381,31 @@ OF_STATUS: dict[str, Case] = {
         PROBLEM,
         "it selects only 1 of them",
         "a number as minAvailable",
+    ),
+    "a budget of a whole job with tasks": Case(
+        "drains",
+        evidence(tasks_of(3), pods=[pod(0), pod(1), pod(2), pod(3)], budgets=[budget({}, 2)]),
+        PROBLEM,
+        "allows a wrong number of evictions: Kubernetes computes it from the size of task collector"
+        " (3 ranks), but it also selects rank 0",
+        "use disruptionBudget",
+    ),
+    "a budget of the last task": Case(
+        "drains",
+        evidence(tasks_of(3), pods=[pod(1), pod(2), pod(3)], budgets=[budget({}, 0)]),
+        OK,
+        "PodDisruptionBudget users allows 0 evictions now",
+    ),
+    "a budget of the last task, of which a rank has succeeded": Case(
+        "drains",
+        evidence(
+            tasks_of(3, succeededRanks="0,2"),
+            pods=[pod(1), pod(2), pod(3)],
+            budgets=[budget({}, 0)],
+        ),
+        PROBLEM,
+        "the size of task collector (3 ranks), but 1 of them have succeeded",
+        "use disruptionBudget",
     ),
     "a budget with a number": Case(
         "drains",

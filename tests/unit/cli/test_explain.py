@@ -216,6 +216,15 @@ def test_two_pods_in_twenty_lines() -> None:
     assert "of rank 1:  DI_POD_IP=<IP of rank 1>  DI_RANK=1  DI_NODE_IDS=1" in lines
 
 
+def test_tasks_with_a_runtime_of_their_own_are_named() -> None:
+    path = EXAMPLES / "learners-collectors.yaml"
+    done = CliRunner().invoke(group, ["explain", str(path), "--offline"])
+    said = " ".join(done.output.split())
+    assert "mesh over nng, runtime ditask (torch in task learner) RANK" in said
+    place = "Rendezvous <IP of rank 0>:29500 (MASTER_ADDR, MASTER_PORT) of task learner: ranks 0-1,"
+    assert f"{place} which restart together" in said
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.name)
 def test_every_example_is_explained(path: Path) -> None:
     if "kind: DIJob" not in path.read_text():

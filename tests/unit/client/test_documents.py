@@ -81,6 +81,28 @@ def test_a_job_is_checked_as_in_the_operator() -> None:
         check({**JOB, "apiVersion": "diengine.opendilab.org/v1"})
 
 
+@pytest.mark.parametrize(
+    ("kind", "version", "rejected"),
+    [
+        ("Dijob", "diengine.opendilab.org/v2alpha1", True),
+        ("dijob", "v1", True),
+        ("dijobs", "", True),
+        ("DIJobs", "diengine.opendilab.org/v2alpha1", True),
+        ("DJob", "diengine.opendilab.org/v2alpha1", True),
+        ("DJob", "example.com/v1", False),
+        ("AggregatorConfig", "diengine.opendilab.org/v1alpha2", False),
+        ("Job", "batch/v1", False),
+    ],
+)
+def test_a_misspelled_kind_is_rejected(kind: str, version: str, rejected: bool) -> None:
+    text = f"{{kind: {kind}, apiVersion: '{version}', metadata: {{name: x}}}}"
+    if not rejected:
+        assert [body["kind"] for body in loads(text, "job.yaml")] == [kind]
+        return
+    with pytest.raises(BadFile, match=f"job.yaml: there is no kind {kind}: did you mean DIJob?"):
+        tuple(loads(text, "job.yaml"))
+
+
 def test_warnings_are_not_errors() -> None:
     found = check(dijob("test", {"image": "x", "command": ["ditask"]}, launcher="Off", replicas=2))
     assert [warning.field for warning in found] == ["spec.launcher"]

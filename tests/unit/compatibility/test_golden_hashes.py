@@ -23,6 +23,7 @@ OF_EXAMPLES = {
     "evaluate.yaml": "160945fe67bd2450",
     "events.yaml": "9f19bbdb0174d61e",
     "gpu.yaml": "425fb8ed692c521f",
+    "learners-collectors.yaml": "cc95fe38dc6d126f",
     "oneflow.yaml": "4c0cd8fb0bb8244d",
     "own-image.yaml": "5c7a02bb92e826d1",
     "redis.yaml": "1abbc8a01b475482",

@@ -23,6 +23,9 @@ PLURALS = {"Pod": "pods", "Service": "services", "NetworkPolicy": "networkpolici
 # Creation times are adjusted, because they decide how long a pod has waited for a node.
 SECONDS = 20.0
 
+# Release 0.1.0 does not know these conditions.
+HEALTH = ("Reconciling", "Stalled")
+
 
 def objects(file: Path) -> tuple[Body, list[Body]]:
     kept = json.loads(file.read_text())
@@ -44,11 +47,14 @@ async def put(world: World, job: Body, children: list[Body]) -> None:
 
 
 def without_words(status: Body) -> Body:
-    """Remove messages, which a later version may change, and the number of processes, which is
-    absent if only the program knows it (N1).
+    """Remove messages, which a later version may change, the number of processes, which is absent
+    if only the program knows it (N1), and the conditions for GitOps tools, which 0.2.0 adds to jobs
+    that are not healthy.
     """
-    conditions = [{**each, "message": ""} for each in status["conditions"]]
-    return {**status, "message": "", "conditions": conditions, "parallelWorkers": None}
+    known = (each for each in status["conditions"] if each["type"] not in HEALTH)
+    conditions = [{**each, "message": ""} for each in known]
+    changed = {"message": "", "conditions": conditions, "parallelWorkers": None, "goodput": None}
+    return {**status, **changed}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")

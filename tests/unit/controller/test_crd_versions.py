@@ -76,3 +76,16 @@ async def test_an_older_crd_is_reported_in_a_condition_without_a_traceback(
         world.cluster.server.pruned.clear()
         await world.until(lambda: conditions(world)["ChangesRefused"][0] == "False", 120)
         await world.running()
+
+
+@virtual
+async def test_a_job_runs_and_recovers_with_a_crd_that_lacks_the_figures() -> None:
+    async with simulated(job_body(), starts=False) as world:
+        world.cluster.server.pruned.add("goodput")
+        world.operator.start()
+        await world.until(lambda: world.phase == "Running")
+        world.cluster.remove("pods", "job-1")
+        await world.until(lambda: world.cluster.job().status.list_number == 2)
+        await world.settle()
+        assert conditions(world)["PeersReady"][0] == "True"
+        assert "ChangesRefused" not in conditions(world)

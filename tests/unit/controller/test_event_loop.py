@@ -19,6 +19,7 @@ from dijob.kube.throttle import Throttle
 from dijob.process.clock import SYSTEM
 from fakes.fake_api import FakeApi, Over
 from samples.builders import OWNER, Body, changed, container, job_body, pod_body
+from simulator.objects import merged
 from speed import allowed
 
 pytestmark = pytest.mark.timed
@@ -63,13 +64,9 @@ class Stub:
         await asyncio.sleep(0.001)
         if not path.endswith("/status"):
             return {"metadata": {**body["metadata"], "resourceVersion": self.version()}}
-        merged = {**self.job["status"], **body["status"]}
         meta = {**self.job["metadata"], "resourceVersion": self.version()}
-        self.job = {
-            **self.job,
-            "metadata": meta,
-            "status": {k: v for k, v in merged.items() if v is not None},
-        }
+        status = merged(self.job["status"], body["status"])
+        self.job = {**self.job, "metadata": meta, "status": status}
         answer: Body = json.loads(json.dumps(self.job))
         return answer
 

@@ -87,6 +87,24 @@ def test_jobs_are_counted_by_namespace_and_phase() -> None:
     assert told() == {("a", "Running"): 2}, "a namespace without jobs has no series"
 
 
+def test_jobs_are_counted_by_activity() -> None:
+    found, reconciler = watchdog(FakeApi().api())
+    activities = ("Running", "Running", "Recovering", "Ended", "Dreaming", None)
+    for number, activity in enumerate(activities):
+        body = job_body(status={"goodput": {"activity": activity}} if activity else None)
+        body["metadata"] |= {"name": f"job{number}", "uid": f"uid{number}"}
+        reconciler.jobs.put(body)
+    found.measure()
+    text = generate_latest(metrics.REGISTRY).decode()
+    rows = re.findall(r'^dijob_jobs_by_activity\{activity="(\w+)"\} (\S+)$', text, re.M)
+    assert {activity: float(jobs) for activity, jobs in rows} == {
+        "Running": 2,
+        "Recovering": 1,
+        "Starting": 0,
+        "Waiting": 0,
+    }
+
+
 def test_the_number_of_namespaces_with_series_is_limited() -> None:
     most = health.MOST_NAMESPACES
     phases = Counter({(f"ns{number}", "Running"): 2 for number in range(most)})

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.parse import parse_job
 from dijob.core.actions import PublishAddresses, SetReplicas
@@ -17,9 +18,11 @@ from samples.builders import (
     container,
     given,
     job,
+    job_body,
     manifest,
     observed,
     plan,
+    recorded,
     tasks_body,
     tasks_job,
     view,
@@ -210,16 +213,62 @@ def test_engine_fields(spec: Body, expected: tuple[str, int]) -> None:
     assert (owner.topology.value, owner.workers) == expected
 
 
-def test_the_operator_writes_the_sum_of_the_tasks_for_the_scale_subresource() -> None:
-    assert SetReplicas(4) in plan(tasks_job(1, 1, 2), observed(), NOW).actions
-    # Somebody has resized the last task since.
-    assert SetReplicas(5) in plan(tasks_job(1, 1, 3, replicas=4), observed(), NOW).actions
+RECORD = "collector 2"
 
 
-def test_the_sum_of_the_tasks_is_written_only_if_it_is_wrong() -> None:
-    decided = plan(tasks_job(1, 1, 2, replicas=4), observed(), NOW)
-    assert not [action for action in decided.actions if isinstance(action, SetReplicas)]
+@pytest.mark.parametrize(
+    ("owner", "wanted"),
+    [
+        pytest.param(tasks_body(1, 1, 2), SetReplicas(2, RECORD), id="a new job"),
+        pytest.param(tasks_body(1, 1, 2, replicas=5), SetReplicas(5, RECORD), id="both fields"),
+        pytest.param(recorded(tasks_body(1, 1, 2, replicas=5), RECORD), None, id="scaled"),
+        pytest.param(
+            recorded(tasks_body(1, 1, 3, replicas=5), RECORD),
+            SetReplicas(3, "collector 3"),
+            id="the task was resized",
+        ),
+        pytest.param(recorded(tasks_body(1, 1, 2), RECORD), SetReplicas(2, RECORD), id="removed"),
+    ],
+)
+def test_the_operator_writes_the_size_of_the_last_task(
+    owner: Body, wanted: SetReplicas | None
+) -> None:
+    found = plan(parse_job(owner), observed(), NOW).actions
+    assert [one for one in found if isinstance(one, SetReplicas)] == ([wanted] if wanted else [])
 
 
-def test_a_sum_that_is_not_corrected_yet_does_not_change_the_size() -> None:
-    assert gang_of(tasks_job(1, 1, 3, replicas=4)).size == 5
+def test_a_size_outside_new_bounds_is_corrected() -> None:
+    body = recorded(tasks_body(1, 1, 2, replicas=7), RECORD)
+    body["spec"]["tasks"][-1]["maxReplicas"] = 4
+    owner = parse_job(body)
+    assert owner.spec.desired == 6
+    assert SetReplicas(4, RECORD) in plan(owner, observed(), NOW).actions
+
+
+def test_the_scale_counts_and_selects_the_pods_of_the_last_task() -> None:
+    owner = tasks_job(1, 1, 2)
+    pods = observed(*(view(rank, owner) for rank in range(4)))
+    status = plan(owner, pods, NOW).status
+    assert (status.desired, status.replicas) == (4, 2)
+    assert status.selector == f"{names.LABEL_JOB}=job,{names.LEGACY_TASK_NAME}=collector"
+
+
+def test_a_job_with_tasks_starts_with_the_minimum_of_its_last_task() -> None:
+    body = tasks_body(1, 1, 4)
+    body["spec"]["tasks"][-1] |= {"minReplicas": 2, "maxReplicas": 8}
+    owner = parse_job(body)
+    assert (gang_of(owner).minimum, gang_of(owner).size, owner.spec.maximum) == (4, 6, 10)
+    assert owner.fingerprint == tasks_job(1, 1, 4).fingerprint
+
+
+def test_fewer_ranks_than_the_minimum_may_be_admitted() -> None:
+    body = tasks_body(1, 1, 4)
+    body["spec"]["tasks"][-1]["minReplicas"] = 3
+    smaller = parse_job(body).resized(4)
+    assert (gang_of(smaller).size, gang_of(smaller).minimum) == (4, 4)
+
+
+def test_a_job_whose_tasks_were_replaced_by_a_template_needs_no_write() -> None:
+    body = recorded(job_body(replicas=3), RECORD)
+    found = plan(parse_job(body), observed(), NOW).actions
+    assert not [one for one in found if isinstance(one, SetReplicas)]

@@ -112,6 +112,7 @@ def test_fields_whose_absence_has_a_meaning_have_no_default() -> None:
         ".spec.messageQueue.type": "nng",
         ".spec.scheduling.topology.mode": "Required",
         ".spec.tasks[items].replicas": 1,
+        ".status": {"observedGeneration": -1},
         ".status.restarts": 0,
         ".status.readyReplicas": 0,
     }

@@ -169,7 +169,7 @@ def seen_page(**more: Any) -> dict[str, Any]:
     pods = [pod(0), pod(1, state=RUNS, lastState=ended(137), restartCount=1)]
     conditions = [WHOLE[0], NOT_READY]
     now = Snapshot(job(conditions=conditions, message="rank 1 crashed"), pods, [BEGUN])
-    return job_page(Seen(replace(now, **more), PageMemory(CREATED)))
+    return job_page(Seen(replace(now, **more), PageMemory(CREATED), NOW))
 
 
 def test_the_page_of_a_job() -> None:
@@ -196,10 +196,23 @@ def test_the_page_of_a_job() -> None:
     assert found["failure"] == ""
 
 
+def test_the_page_shows_how_each_rank_has_spent_its_time() -> None:
+    figures = {"since": CREATED, "activity": "Running", "activitySince": "2026-11-25T11:59:00Z"}
+    found = seen_page(job=job(goodput={**figures, "startingSeconds": 60}))["goodput"]
+    assert found["sentence"] == "goodput 50 %: 50 % starting"
+    assert [one["rank"] for one in found["ranks"]] == [0, 1, 2]
+    assert {sum(part["seconds"] for part in one["parts"]) for one in found["ranks"]} == {120}
+
+
+def test_an_ended_job_of_an_older_version_has_no_goodput() -> None:
+    ends = [condition("Succeeded", "AllRanksSucceeded")]
+    assert seen_page(job=job(conditions=ends, phase="Succeeded"))["goodput"] is None
+
+
 def test_a_rank_with_a_stale_peer_list_is_not_shown_as_ready() -> None:
     loss = {"listNumber": 1, "reason": "PodDeleted", "ranks": "1-2"}
     now = Snapshot(job(lastRenewal=loss), [pod(0), pod(2)])
-    found = job_page(Seen(now, PageMemory(CREATED)))
+    found = job_page(Seen(now, PageMemory(CREATED), NOW))
     assert [(one["kind"], one["state"]) for one in found["ranks"]] == [
         ("ready", "Ready"),
         ("failed", "Lost: its pod is gone"),
@@ -218,7 +231,7 @@ def test_without_permission_to_list_pods_ranks_are_unknown() -> None:
 
 def test_an_invalid_job_has_a_page() -> None:
     broken = job(spec={"replicas": -1}, desired=0, phase="Pending")
-    found = job_page(Seen(Snapshot(broken), PageMemory(CREATED)))
+    found = job_page(Seen(Snapshot(broken), PageMemory(CREATED), NOW))
     assert found["ranks"] == []
     assert "the spec is invalid" in found["graph"]["note"]
 

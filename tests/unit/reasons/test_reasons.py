@@ -15,7 +15,16 @@ from dijob.core.facts import Fact
 from dijob.core.report.summary import apply_facts, events, job_phase
 from dijob.crd.conditions import conditions_page as table
 from dijob.names import Phase
-from dijob.reasons import CATALOGUE, EventType, PeersReady, Reason, ReasonKind, Running, find_reason
+from dijob.reasons import (
+    CATALOGUE,
+    EventType,
+    Failed,
+    PeersReady,
+    Reason,
+    ReasonKind,
+    Running,
+    find_reason,
+)
 from samples.builders import NOW, later
 
 ALL = [reason for each in CATALOGUE for reason in each]
@@ -153,6 +162,15 @@ def test_a_recovery_has_an_event_with_its_duration() -> None:
     assert told(lost, healed) == [
         ("PeersReady", "all ranks are Ready with peer list revision 2, after 6 s", False)
     ]
+
+
+def test_a_change_of_the_size_of_an_ended_job_has_an_event_that_is_no_warning() -> None:
+    ended = having_had(Fact(Failed.DeadlineExceeded)).model_copy(update={"desired": 3})
+    resized = ended.model_copy(update={"desired": 5})
+    text = "the job has ended (Failed), so the change of its size has no effect (from 3 to 5)"
+    assert told(ended, resized) == [("SizeIgnored", text, False)]
+    unset = ended.model_copy(update={"desired": 0})
+    assert told(ended, ended) == told(unset, ended) == []
 
 
 def test_a_change_of_size_has_an_event() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import pytest
+from dijob.api.status import format_time
 from dijob.kube.api import Api, RequestError
 from dijob.kube.kinds import JOBS
 from dijob.server.__main__ import run_server
@@ -50,6 +51,35 @@ async def test_progress_is_written_once_a_minute_and_nothing_is_lost() -> None:
         assert it.apiserver.job["status"]["phase"] == "Running"
         writes = [call for call in it.apiserver.calls if call.method == "PATCH"]
         assert len(writes) == 2
+
+
+async def test_iterations_that_a_restarted_program_repeats_are_counted() -> None:
+    async with lab() as it:
+        path = f"/v2alpha1/{UID}/progress"
+
+        async def repeated(iteration: int) -> object:
+            await it.ask("POST", path, {"iteration": iteration})
+            it.clock.seconds += PROGRESS_SECONDS
+            await it.server.reports.write_due()
+            progress = it.apiserver.job["status"]["progress"]
+            assert progress["iteration"] == iteration
+            return progress.get("repeatedIterations")
+
+        begin = format_time(it.clock.now())
+        assert await repeated(100) is None
+        # Two processes report in turn.
+        assert await repeated(90) is None
+        recovering = {"since": begin, "activity": "Recovering", "activitySince": begin}
+        it.apiserver.job["status"]["goodput"] = recovering
+        assert await repeated(70) == 20
+        long_ago = {"time": begin, "seconds": 1}
+        running = {**recovering, "activity": "Running", "lastInterruptions": [long_ago]}
+        it.apiserver.job["status"]["goodput"] = running
+        assert await repeated(60) == 20
+        just_now = {"time": format_time(it.clock.now()), "seconds": 1}
+        it.apiserver.job["status"]["goodput"] = {**running, "lastInterruptions": [just_now]}
+        assert await repeated(55) == 25
+        assert await repeated(200) == 25
 
 
 async def test_progress_waits_if_another_replica_has_just_written_it() -> None:

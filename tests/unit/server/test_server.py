@@ -17,7 +17,8 @@ from dijob.server.callers import ACCESS, REVIEWS
 from dijob.server.metrics import REGISTRY
 from dijob.server.openapi import ROUTES, build_document
 from dijob.server.requests import Limit, Rate
-from fakes.server_lab import BY_NAME, BY_UID, OTHER, UID, Body, lab, made, pod
+from fakes.server_lab import BY_NAME, BY_UID, OTHER, UID, Apiserver, Body, lab, made, pod
+from samples.builders import recorded, tasks_body
 
 
 @pytest.mark.parametrize("path", [BY_UID, BY_NAME, f"/v2alpha1/job/{UID}/replicas"])
@@ -126,10 +127,43 @@ async def test_a_job_that_has_ended_keeps_its_size(phase: str) -> None:
         assert (status, "has ended" in reply["message"]) == (409, True)
 
 
-async def test_the_size_of_a_job_with_tasks_is_rejected_with_a_remedy() -> None:
-    async with lab(made(tasks=[{"type": "learner"}])) as it:
-        status, reply = await it.ask("PUT", BY_UID, {"replicas": 2})
-        assert (status, "spec.tasks[].replicas" in reply["message"]) == (422, True)
+def with_tasks(record: str, **spec: Any) -> Apiserver:
+    """Return a cluster with a job of one learner and two to five collectors."""
+    apiserver = made()
+    body = recorded(tasks_body(1, 1, 3, **spec), record)
+    body["spec"]["tasks"][-1] |= {"minReplicas": 2, "maxReplicas": 5}
+    apiserver.job["spec"] = body["spec"]
+    apiserver.job["metadata"]["annotations"] = body["metadata"]["annotations"]
+    return apiserver
+
+
+@pytest.mark.parametrize(
+    ("method", "count", "size"), [("PUT", 5, 5), ("POST", 1, 5), ("DELETE", 2, 2)]
+)
+async def test_the_size_of_a_job_with_tasks_is_that_of_its_last_task(
+    method: str, count: int, size: int
+) -> None:
+    async with lab(with_tasks("collector 3", replicas=4)) as it:
+        status, reply = await it.ask(method, BY_UID, {"replicas": count})
+        assert (status, reply["data"]) == (200, {"replicas": size})
+        assert it.apiserver.job["spec"]["replicas"] == size
+        assert it.apiserver.job["spec"]["tasks"][-1]["replicas"] == 3
+
+
+@pytest.mark.parametrize("size", [1, 6])
+async def test_the_bounds_of_the_last_task_apply(size: int) -> None:
+    async with lab(with_tasks("collector 3", replicas=4)) as it:
+        status, reply = await it.ask("PUT", BY_UID, {"replicas": size})
+        assert (status, it.apiserver.job["spec"]["replicas"]) == (422, 4)
+        assert f"cannot have {size} replicas of its last task" in reply["message"]
+        assert "allow 2 to 5" in reply["message"]
+
+
+async def test_a_size_that_the_operator_would_overwrite_is_not_written() -> None:
+    async with lab(with_tasks("collector 2", replicas=4)) as it:
+        status, reply = await it.ask("PUT", BY_UID, {"replicas": 5})
+        assert (status, "try again" in reply["message"]) == (409, True)
+        assert it.apiserver.job["spec"]["replicas"] == 4
 
 
 @pytest.mark.parametrize(("conflicts", "status"), [(3, 200), (9, 409)])

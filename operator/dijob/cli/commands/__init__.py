@@ -24,6 +24,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "topology",
         "Show which connections a job's processes have, which are missing, and why.",
     ),
+    "report": ("report", "Show how a job has spent its time, and what interrupted it."),
     "logs": ("logs", "Print the logs of all ranks as one stream, in chronological order."),
     "list": ("get", "List the jobs of a namespace."),
     "get": ("get", "Show the named jobs."),

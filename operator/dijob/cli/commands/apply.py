@@ -13,6 +13,7 @@ import click
 from dijob.cli import options
 from dijob.cli.calling import Where, call_client, client_errors
 from dijob.cli.commands.wait import check_timeout, wait_for_outcomes
+from dijob.cli.errors import CliError
 from dijob.cli.printing import echo, format_object
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def apply_command(where: Where, **given: Unpack[ApplyOptions]) -> None:
     """Create or update the objects in files with server-side apply.
 
     Every DIJob is validated before anything is sent. An error names the field and says what to
-    change. A warning is printed if the cluster would reject the job's pods.
+    change. A warning is printed if the cluster would reject the job's pods. A job that has ended
+    does not start again, so the command fails if the files contain such a job.
 
     \b
     Example:
@@ -82,11 +84,28 @@ def apply_command(where: Where, **given: Unpack[ApplyOptions]) -> None:
 
     applied = call_client(where, act)
     print_applied(applied, given["output"], trial)
+    jobs = [body for body in applied if body["kind"] == "DIJob"]
+    ended = [body for body in jobs if _has_ended(body)]
     # A dry run creates nothing to wait for.
     if given["wait"] and not trial:
-        wait_for_outcomes(
-            where, [body for body in applied if body["kind"] == "DIJob"], given["timeout"]
-        )
+        wait_for_outcomes(where, [body for body in jobs if body not in ended], given["timeout"])
+    if ended:
+        raise CliError("; ".join(map(_describe_ended, ended)))
+
+
+def _has_ended(body: Body) -> bool:
+    from dijob.client import Job
+
+    return Job(body).finished
+
+
+def _describe_ended(body: Body) -> str:
+    """Return why the apply of an ended job has started nothing, and what to do."""
+    name, phase = body["metadata"]["name"], body["status"]["phase"]
+    return (
+        f"dijob/{name} has ended ({phase}) and does not start again: run it again with"
+        f" `kubectl dijob restart {name} -f FILE`, or apply it under a new name"
+    )
 
 
 def read_valid_objects(files: Sequence[str]) -> list[Body]:

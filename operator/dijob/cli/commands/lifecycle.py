@@ -168,16 +168,37 @@ def delete_command(where: Where, names: Sequence[str], wait: bool, timeout: floa
 def scale_command(where: Where, name: str, replicas: int) -> None:
     """Change the number of pods of a job.
 
-    New ranks join the running ones. When the job shrinks, the highest ranks leave. To scale a job
-    with tasks, change `replicas` of its last task and apply the file.
+    New ranks join the running ones. When the job shrinks, the highest ranks leave. In a job with
+    tasks, this is the number of pods of the last task.
 
     \b
     Example:
       kubectl dijob scale test --replicas 5
     """
+
+    async def act(client: "AsyncClient") -> None:
+        await _refuse_ended(client, name)
+        await client.scale(name, replicas)
+
     # As in `kubectl scale`, the scale subresource is used, so that permission to scale is enough.
-    call_client(where, lambda client: client.scale(name, replicas))
+    call_client(where, act)
     echo(f"dijob/{name} scaled to {replicas}")
+
+
+async def _refuse_ended(client: "AsyncClient", name: str) -> None:
+    """Raise CliError if the job has ended, because a new size would have no effect."""
+    from dijob.client import Refused
+
+    try:
+        job = await client.get(name)
+    # A user with permission to scale a job may lack the permission to read it.
+    except Refused:
+        return
+    if job.finished:
+        raise CliError(
+            f"dijob/{name} has ended ({job.phase}), so its size has no effect: run it again with"
+            f" `kubectl dijob restart {name} -f FILE`"
+        )
 
 
 def _build_command(act: _Act, done: str, help: str) -> click.Command:

@@ -107,7 +107,8 @@ def logs_command(where: Where, name: str, **given: Unpack[PrintOptions]) -> None
 
     With -f the stream continues across restarts and replaced pods, and ends with the job. If
     several ranks are shown, each line begins with its rank. The logs of deleted pods are lost:
-    follow the job from its start, or run a log collector.
+    follow the job from its start, or run a log collector. Without -f, the command fails if no rank
+    has a log.
 
     In a terminal, lines keep their colors. Other control characters are removed, so that a
     program cannot manipulate the terminal; --raw keeps them. A pipe or a file receives each line
@@ -126,6 +127,8 @@ def logs_command(where: Where, name: str, **given: Unpack[PrintOptions]) -> None
             timestamps=given["timestamps"], terminal=sys.stdout.isatty(), raw=given["raw"]
         )
         prefix = shown.of(chosen.ranks, job.status.desired)
+        if not chosen.follow:
+            await _check_log_exists(client, job, chosen)
         async with aclosing(client.logs(name, chosen)) as lines:
             async for line in lines:
                 # By default click would remove colors from output to a pipe. A pipe must receive
@@ -170,6 +173,18 @@ def options_of(given: PrintOptions, job: "Job") -> "LogOptions":
         since=None if given["since"] is None else max(1, round(given["since"])),
         tail=given["tail"],
     )
+
+
+async def _check_log_exists(client: "AsyncClient", job: "Job", chosen: "LogOptions") -> None:
+    """Raise CliError if none of the ranks has a log, because the command would print nothing."""
+    pods = [pod for pod in await client.pods(job) if chosen.wants(pod.rank, pod.task)]
+    # A container that waits to be restarted has the log of its last run.
+    if any(pod.started or pod.restarts for pod in pods):
+        return
+    state = f"job {job.name} is {job.phase}: {job.message}"
+    if job.finished:
+        raise CliError(f"{state}; its pods are deleted, and so are their logs", Exit.NOT_FOUND)
+    raise CliError(f"{state}; no rank has a log yet: add --follow to wait for it")
 
 
 async def _print_outcome(client: "AsyncClient", name: str) -> None:

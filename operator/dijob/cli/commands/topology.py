@@ -1,13 +1,11 @@
 """`kubectl dijob topology`: prints the report of dijob.cli.topology."""
 
-from pathlib import Path
-
 import click
 
 from dijob.cli import options
 from dijob.cli.calling import Where, call_client, client_errors
-from dijob.cli.errors import CliError, Exit
-from dijob.cli.printing import echo, format_object
+from dijob.cli.errors import Exit
+from dijob.cli.printing import echo, format_object, write_file
 
 
 @click.command()
@@ -37,7 +35,7 @@ def topology_command(where: Where, name: str, svg: str | None, output: str) -> N
         from dijob.cli.topology.svg import draw_report
     report = call_client(where, lambda client: observe_connections(client, name))
     if svg:
-        _write_svg(svg, draw_report(report))
+        write_file(svg, draw_report(report))
     output_text = (
         show.format_report(report) + "\n"
         if output == "table"
@@ -48,10 +46,3 @@ def topology_command(where: Where, name: str, svg: str | None, output: str) -> N
     # repeat it.
     if not report.whole:
         raise click.exceptions.Exit(Exit.FAILED)
-
-
-def _write_svg(path: str, drawn: str) -> None:
-    try:
-        Path(path).write_text(drawn)
-    except OSError as error:
-        raise CliError(f"cannot write {path}: {error.strerror}", Exit.USAGE) from error

@@ -21,7 +21,9 @@ _REMEDY: Final = (
 
 
 def check_drains(evidence: Evidence) -> Iterator[Finding]:
-    """Check that no budget blocks drains for a reason that does not go away by itself."""
+    """Check that no budget blocks drains for a reason that does not go away by itself, or allows
+    more evictions than its user wants.
+    """
     if evidence.budgets is None:
         yield unknown(
             evidence.refused.get("budgets", ""),
@@ -34,7 +36,7 @@ def check_drains(evidence: Evidence) -> Iterator[Finding]:
         *(
             finding
             for one in evidence.budgets
-            if (pods := selected[name_of(one)]) and (finding := _blocked(one, pods, evidence))
+            if (pods := selected[name_of(one)]) and (finding := _miscounted(one, pods, evidence))
         ),
     ]
     yield from found or [ok(_describe(evidence, selected))]
@@ -71,27 +73,47 @@ def _pods_in_two(selected: Mapping[str, list[RankPod]], evidence: Evidence) -> I
         )
 
 
-def _blocked(budget: Budget, pods: list[RankPod], evidence: Evidence) -> Finding | None:
-    """Return a problem if a budget allows no eviction because it is computed from the size of the
-    whole job.
+def _miscounted(budget: Budget, pods: list[RankPod], evidence: Evidence) -> Finding | None:
+    """Return a problem if Kubernetes computes a budget from a size that is not that of its pods.
+
+    The size is `spec.replicas`. In a job with tasks, this is the size of the last task only.
     """
     spec, status = budget.get("spec") or {}, budget.get("status") or {}
     by_scale = spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
-    if not by_scale or status.get("disruptionsAllowed", 0) > 0 or evidence.job.finished:
+    if not by_scale or evidence.job.finished:
         return None
-    desired = evidence.job.status.desired
-    done = len(parse_ranks(evidence.job.status.succeeded_ranks))
+    scaled, size = _scaled_ranks(evidence)
+    outside = [pod.rank for pod in pods if pod.rank < scaled.start]
+    if outside:
+        return problem(
+            f"PodDisruptionBudget {name_of(budget)} allows a wrong number of evictions: Kubernetes"
+            f" computes it from {size}, but it also selects {format_ranks(outside)}",
+            _REMEDY,
+        )
+    if status.get("disruptionsAllowed", 0) > 0:
+        return None
+    done = sum(rank in scaled for rank in parse_ranks(evidence.job.status.succeeded_ranks))
     causes = [
         *([f"{done} of them have succeeded"] if done else []),
-        *([f"it selects only {len(pods)} of them"] if len(pods) < desired else []),
+        *([f"it selects only {len(pods)} of them"] if len(pods) < len(scaled) else []),
     ]
     if not causes:
         return None
     return problem(
         f"PodDisruptionBudget {name_of(budget)} allows no eviction now: Kubernetes computes it from"
-        f" the size of the job ({format_count(desired, 'rank')}), but {' and '.join(causes)}",
+        f" {size}, but {' and '.join(causes)}",
         _REMEDY,
     )
+
+
+def _scaled_ranks(evidence: Evidence) -> tuple[range, str]:
+    """Return the ranks that `spec.replicas` counts, and the words for their number."""
+    model, desired = evidence.model, evidence.job.status.desired
+    if model is None or not model.spec.tasks:
+        return range(desired), f"the size of the job ({format_count(desired, 'rank')})"
+    last = model.pod_sets[-1]
+    count = format_count(last.replicas, "rank")
+    return range(last.first, last.first + last.replicas), f"the size of task {last.name} ({count})"
 
 
 def _describe(evidence: Evidence, selected: Mapping[str, list[RankPod]]) -> str:

@@ -234,7 +234,8 @@ def check_interfaces(evidence: Evidence) -> Iterator[Finding]:
     # Only jobs of a runtime with a fixed membership (torch, OneFlow) and jobs with GPUs use NCCL or
     # gloo, so other jobs do not have to set an interface.
     wants = model is not None and (
-        model.spec.runtime.traits.fixed_membership or bool(gang_of(model).gpus)
+        bool(gang_of(model).groups or gang_of(model).gpus)
+        or model.spec.runtime.traits.fixed_membership
     )
     for rank, probe in evidence.answered.items():
         real = [name for name in probe.interfaces if not _VIRTUAL.match(name)]

@@ -130,7 +130,7 @@ def main_process(job: DIJob, place: PodPlace, options: Options) -> MainProcess:
     # Without a command there is no launcher, because the operator does not know what the image
     # runs.
     if job.spec.launcher is Launcher.AUTO and pod_set.main_container.get("command"):
-        for variable in _launcher_variables(gang, listed, users):
+        for variable in _launcher_variables(gang, place.member, listed, users):
             env.add(variable)
     given = [*(pod_set.main_container.get("command") or ()), *(main.get("args") or ())]
     words = ("" if word is None else str(word) for word in given)
@@ -138,14 +138,14 @@ def main_process(job: DIJob, place: PodPlace, options: Options) -> MainProcess:
 
 
 def _launcher_variables(
-    gang: Gang, listed: Mapping[str, str], users: set[str]
+    gang: Gang, member: GangMember, listed: Mapping[str, str], users: set[str]
 ) -> Iterator[Variable]:
     """Yield the variables that the launcher sets (the launcher's run/variables.go).
 
     These are the variables of the peer list, except those that the template sets. Without a
     launcher, the kubelet reads the same values from the annotations.
     """
-    for name, annotation in annotations.list_variables(gang):
+    for name, annotation in annotations.list_variables(gang, member):
         if name not in users:
             yield Variable(name, listed[annotation], ours=True)
 

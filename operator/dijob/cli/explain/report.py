@@ -75,6 +75,9 @@ def _world_data(job: DIJob, gang: Gang) -> Data:
         "size": gang.size * gang.workers,
         "topology": gang.topology.value,
         "runtime": gang.runtime.value,
+        "taskRuntimes": {
+            task.name: task.own_runtime.value for task in gang.tasks if task.own_runtime
+        },
         "messageQueue": str(gang.queue),
         "addressing": gang.addressing.value,
         "restartScope": gang.scope.value,

@@ -44,8 +44,13 @@ def _format_headline(found: Data) -> str:
     room = f"; starts with {world['minimum']}, can grow to {world['maximum']} pods"
     return (
         f"DIJob {job['name']} in namespace {job['namespace']}: {sizes}, {world['topology']} over"
-        f" {world['messageQueue']}, runtime {world['runtime']}{room if elastic else ''}"
+        f" {world['messageQueue']}, runtime {_format_runtimes(world)}{room if elastic else ''}"
     )
+
+
+def _format_runtimes(world: Data) -> str:
+    own = ", ".join(f"{runtime} in task {task}" for task, runtime in world["taskRuntimes"].items())
+    return f"{world['runtime']} ({own})" if own else str(world["runtime"])
 
 
 def _table_lines(pods: Sequence[Data], full: bool) -> Iterator[str]:
@@ -80,6 +85,22 @@ def _format_dials(pod: Data) -> str:
     return format_ranks(pod["dials"]) if pod["dials"] else "-"
 
 
+def _rendezvous_lines(pods: Sequence[Data]) -> Iterator[str]:
+    """Yield where the processes of torch or OneFlow meet. If only some tasks do, name these tasks,
+    whose ranks restart together.
+    """
+    places = dict[str, list[Data]]()
+    for pod in pods:
+        if master := pod["environment"].get("MASTER_ADDR"):
+            port = pod["environment"].get("MASTER_PORT", "?")
+            places.setdefault(f"{master}:{port} (MASTER_ADDR, MASTER_PORT)", []).append(pod)
+    for place, members in places.items():
+        ranks = format_ranks(pod["rank"] for pod in members)
+        some = f" of task {members[0]['task']}: {ranks}, which restart together"
+        whole = len(members) == len(pods)
+        yield from _labelled_lines("Rendezvous", place if whole else f"{place}{some}")
+
+
 def _fact_lines(found: Data) -> Iterator[str]:
     pods = found["pods"]
     # Tasks may differ in image, command and requests. Equal values are printed only once.
@@ -94,10 +115,7 @@ def _fact_lines(found: Data) -> Iterator[str]:
     if found["world"]["parallelWorkersAssumed"]:
         yield from _labelled_lines("Processes", PROGRAM_DECIDES)
     yield from _labelled_lines("Connections", _format_connections(found))
-    master = pods[0]["environment"].get("MASTER_ADDR")
-    if master:
-        port = pods[0]["environment"].get("MASTER_PORT", "?")
-        yield from _labelled_lines("Rendezvous", f"{master}:{port} (MASTER_ADDR, MASTER_PORT)")
+    yield from _rendezvous_lines(pods)
     yield from _labelled_lines("Creates", _format_created(found["creates"]))
     if found["drains"]:
         yield from _labelled_lines("Drains", _format_drains(found["drains"]))

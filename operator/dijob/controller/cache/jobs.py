@@ -121,6 +121,14 @@ class Jobs:
             for (namespace, _), body in self._bodies.items()
         )
 
+    def activities(self) -> Counter[str]:
+        """Count the jobs by what their time is spent on (status.goodput.activity). Jobs without
+        figures are not counted.
+        """
+        statuses = (body.get("status") or {} for body in self._bodies.values())
+        figures = (status.get("goodput") for status in statuses)
+        return Counter(str(each.get("activity")) for each in figures if isinstance(each, Mapping))
+
     def versions(self) -> dict[str, int]:
         """Return a map from the uid of each job to its known version."""
         bodies = (body["metadata"] for body in self._bodies.values())

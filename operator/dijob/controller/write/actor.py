@@ -7,6 +7,7 @@ plan from what the watches have delivered so far, and repeat the write.
 import logging
 from collections.abc import Awaitable
 from dataclasses import replace
+from typing import Any
 
 from dijob import names
 from dijob.api.model import DIJob
@@ -160,8 +161,10 @@ class Actor:
         # The user may scale the job at the same time. Because the patch carries the
         # resourceVersion, a value that was computed from an older spec cannot overwrite the user's
         # value.
-        precondition = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-        patch = {"metadata": precondition, "spec": {"replicas": action.replicas}}
+        changed: dict[str, Any] = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        if action.record:
+            changed["annotations"] = {names.ANNOTATION_LAST_TASK: action.record}
+        patch = {"metadata": changed, "spec": {"replicas": action.replicas}}
         try:
             body = await self._api.patch(JOBS.path(meta.namespace, meta.name), patch, whole=True)
         except RequestError as error:

@@ -44,6 +44,8 @@ Forget = Callable[[str], None]
 # gets its first status within FIRST_AT_LATEST_SECONDS.
 INTERVAL_SECONDS = {Pressure.SOON: 3.0, Pressure.RARELY: 10.0}
 FIRST_AT_LATEST_SECONDS = 10.0
+# Fields that no plan relies on. The operator works without them if the CRD is older.
+FIGURES = frozenset({"goodput"})
 # The reason of the event about a job that is so large that its status cannot be stored. An event is
 # used, because a condition could not be stored.
 TOO_LARGE_REASON = "TooLarge"
@@ -152,7 +154,8 @@ class StatusWriter:
             log.info("%s/%s: %s: %s", meta.namespace, meta.name, event.reason, event.message)
             await self._recorder.tell(meta, event)
         absent = again.keys() - (response.get("status") or {}).keys()
-        self._check_kept(frozenset(_status_changes(kept, decided.status)) | absent, again, memory)
+        lost = (_status_changes(kept, decided.status).keys() | absent) - FIGURES
+        self._check_kept(frozenset(lost), again, memory)
         # Reconcile again at once: the next action may depend on the stored status, and the watch
         # event about this write triggers nothing, because the store already has this version.
         return 0.0

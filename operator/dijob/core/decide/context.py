@@ -117,7 +117,8 @@ def _has_newest(world: World, pod: Pod) -> bool:
     if not newest.text or copy.address_list != newest:
         return False  # Without verified addresses no copy can be correct.
     sound = pod.recognized and not copy.tampered and bool(copy.redis_run or not world.redis_run)
-    return sound and derived_fingerprints(world.gang, newest, pod.made.reads) <= copy.derived
+    needed = derived_fingerprints(world.gang, newest, pod.made.reads, pod.rank)
+    return sound and needed <= copy.derived
 
 
 def build_context(job: DIJob, observed: Observed, now: datetime) -> Context:
@@ -169,15 +170,23 @@ def _observed_status(
             "parallel_workers": None if job.workers_assumed else job.workers,
             "desired": world.gang.size,
             "tasks": world.gang.task_sizes,
-            "replicas": len(present),
+            "replicas": sum(pod.rank >= job.spec.fixed for pod in present),
             "task_status": _phases_by_task(world.gang, present),
             "ready_replicas": sum(pod.ready for pod in present),
-            "selector": f"{names.LABEL_JOB}={world.gang.job}",
+            "selector": _selector(world.gang),
             "start_time": job.status.start_time or format_time(first_seen),
             # Once a job has started, its attempts to get capacity are counted from 1 again.
             "given_back": None if world.list_is_active else job.status.given_back,
         }
     )
+
+
+def _selector(gang: Gang) -> str:
+    """Return the selector of the pods that the scale subresource counts: those of the last task, or
+    all pods of a job without tasks.
+    """
+    whole = f"{names.LABEL_JOB}={gang.job}"
+    return f"{whole},{names.LEGACY_TASK_NAME}={gang.tasks[-1].name}" if gang.tasks else whole
 
 
 def _budgets_to_record(job: DIJob, observed: Observed) -> str:

@@ -78,7 +78,7 @@ def decide(ctx: Context) -> JobDecision:
     # The loss and the counted failure are stored in the same status write. The next reconciliation
     # acts on this status. So no failure can be counted twice, or be counted without causing its
     # restart.
-    if not suspended and (loss := re_rendezvous.restart_job_loss(ctx)):
+    if not suspended and (loss := re_rendezvous.failure_loss(ctx)):
         return _write_first(re_rendezvous.record_loss(ctx, loss))
     # This rule comes after the rules for the end of a job, so a paused job can still be reported as
     # succeeded or failed.

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from dijob.api.model import DIJob
+from dijob.api.pod_sets import PodSet
 from dijob.api.status import format_time, parse_time
 from dijob.core.actions import (
     Action,
@@ -280,7 +281,7 @@ def _reclaimable(ctx: Context, found: Workload) -> Mapping[str, int]:
     last = job.pod_sets[-1]
     for one in job.pod_sets:
         name = pod_set_name(one)
-        done = sum(_is_gone(ctx, rank) for rank in _succeeded_in(job, one.first, one.replicas))
+        done = sum(_is_gone(ctx, rank) for rank in _succeeded_in(job, one))
         removed = 0
         if one is last:
             # The pods of ranks that the job has no more may still hold their nodes.
@@ -300,14 +301,16 @@ def _is_gone(ctx: Context, rank: int) -> bool:
     return pod is None or pod.finished
 
 
-def _succeeded_in(job: DIJob, first: int, size: int) -> frozenset[int]:
+def _succeeded_in(job: DIJob, pod_set: PodSet) -> frozenset[int]:
     """Return the ranks of a pod set that have succeeded for good. With a gang restart, a loss also
-    restarts ranks that have succeeded.
+    restarts ranks that have succeeded, unless their whole task has.
     """
     if job.restart_scope == "Job" and job.spec.runtime.traits.fixed_membership:
         return frozenset()
+    first, size = pod_set.first, pod_set.replicas
     done = parse_ranks(job.status.succeeded_ranks or "")
-    return frozenset(rank for rank in done if first <= rank < first + size)
+    found = frozenset(rank for rank in done if first <= rank < first + size)
+    return found if pod_set.own_runtime is None or len(found) == size else frozenset()
 
 
 def _with_conditions(ctx: Context, found: Workload, changes: Changes) -> list[dict[str, Any]]:
@@ -347,7 +350,7 @@ def admitted_size(job: DIJob, seen: QueueView) -> int:
         return job.spec.desired
     last = job.pod_sets[-1]
     name = pod_set_name(last)
-    done = len(_succeeded_in(job, last.first, last.replicas))
+    done = len(_succeeded_in(job, last))
     unassigned = found.counts.get(name, 0) - found.assigned_count(name)
     given_back = found.reclaimable.get(name, 0) - done - unassigned
     most = found.assigned_count(name) - max(0, given_back)

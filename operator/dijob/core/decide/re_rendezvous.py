@@ -17,17 +17,40 @@ from dijob.names import FailureAction
 from dijob.reasons import AddressesReady
 
 
-def restart_job_loss(ctx: Context) -> Loss | None:
-    """If the failure policy's action for a new failure is RestartJob, return a loss of all ranks.
-    Return None if there is no such failure, or if no rank has started.
+def failure_loss(ctx: Context) -> Loss | None:
+    """Return the loss of the ranks that restart because of a new failure: all ranks if the failure
+    policy's action is RestartJob, or the group of a failed rank. Return None if there is no such
+    failure, or if no rank has started.
     """
     asked = [
         rank for rank, action in ctx.new_failures.items() if action is FailureAction.RESTART_JOB
     ]
-    if not asked or ctx.world.no_rank_runs:
+    if ctx.world.no_rank_runs:
         return None
+    if not asked:
+        return _group_loss(ctx)
     message = f"{describe_rule(ctx, asked[0])} says RestartJob"
-    return Loss(AddressesReady.FailurePolicy, message, gang_restart.all_ranks(ctx.world))
+    ranks = gang_restart.all_ranks(ctx.world)
+    return Loss(AddressesReady.FailurePolicy, message, ranks, frozenset(asked))
+
+
+def _group_loss(ctx: Context) -> Loss | None:
+    """Return the loss of the groups in which a rank has failed. A group that restarts already does
+    not restart again.
+    """
+    world, pods = ctx.world, ctx.world.pods
+    failed = [
+        rank
+        for rank in ctx.new_failures
+        if rank not in world.renewing and ctx.policy.failing_group(pods[rank]) is not None
+    ]
+    if not failed:
+        return None
+    ranks = gang_restart.all_ranks(world)
+    if not world.gang.renews_all_on_loss:
+        ranks &= world.renewing | gang_restart.restarting_with(world, frozenset(failed))
+    message = f"{describe_rule(ctx, failed[0])} restarts the whole task"
+    return Loss(AddressesReady.PodFailed, message, ranks)
 
 
 def describe_rule(ctx: Context, rank: int) -> str:
@@ -39,19 +62,24 @@ def describe_rule(ctx: Context, rank: int) -> str:
     end = ending.words if ending else how_it_ended(None, None, "", pod.complaint)
     what = describe_failed_part(rank, ending.container if ending else "")
     at = ctx.policy.rule(pod)
-    rule = f"runtime: {ctx.job.spec.runtime}" if at is None else f"failurePolicy.rules[{at}]"
+    runtime = f"runtime: {ctx.world.gang.runtime_of(rank)}"
+    rule = runtime if at is None else f"failurePolicy.rules[{at}]"
     return f"{what} {end}, and {rule}"
 
 
 def size_change_loss(ctx: Context) -> Loss | None:
     """If the job was resized, but its programs cannot gain or lose members while they run, return a
-    loss of all ranks; else None.
+    loss of all these ranks; else None.
     """
     world, size = ctx.world, ctx.rendezvous.next_size
-    if not (world.gang.renews_all_on_loss and world.list_is_active and size) or size == world.size:
+    if not (world.list_is_active and size) or size == world.size:
         return None
+    ranks = gang_restart.all_ranks(world)
+    if not world.gang.renews_all_on_loss:
+        # Only the last task changes its size.
+        ranks &= gang_restart.restarting_with(world, gang_restart.last_group(world))
     message = f"replicas changed from {world.size} to {size}"
-    return Loss(AddressesReady.Scaled, message, gang_restart.all_ranks(world))
+    return Loss(AddressesReady.Scaled, message, ranks) if ranks else None
 
 
 def record_loss(ctx: Context, loss: Loss) -> Context:
@@ -60,14 +88,15 @@ def record_loss(ctx: Context, loss: Loss) -> Context:
     # Ranks that a scale-down has removed are included if their pods still have the list: a scale-up
     # may need these ranks before the pods are gone.
     ranks = loss.ranks | world.ranks_to_recreate
+    lasting = gang_restart.lasting_successes(world, ranks)
     renewal = Renewal(
         list_number=world.address_list.number,
         reason=loss.reason.name,
-        message=loss.message + _taken_along(ctx),
+        message=loss.message + _taken_along(world.succeeded - lasting),
         ranks=compact_ranks(ranks),
+        lost=compact_ranks(loss.lost),
         time=format_time(ctx.now),
     )
-    lasting = gang_restart.lasting_successes(world)
     update = {
         "last_renewal": renewal,
         # A second loss before the next list extends this re-rendezvous and is not counted again.
@@ -79,9 +108,8 @@ def record_loss(ctx: Context, loss: Loss) -> Context:
     return replace(ctx, world=dead, next_status=status)
 
 
-def _taken_along(ctx: Context) -> str:
+def _taken_along(ranks: frozenset[int]) -> str:
     """Describe the ranks that restart although they had succeeded; "" if there are none."""
-    ranks = ctx.world.succeeded - gang_restart.lasting_successes(ctx.world)
     if not ranks:
         return ""
     verb = "restarts" if len(ranks) == 1 else "restart"

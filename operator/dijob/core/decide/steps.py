@@ -9,6 +9,8 @@ time of the next reconciliation.
 from collections.abc import Sequence
 from itertools import takewhile
 
+from dijob import names
+from dijob.api.last_task import task_record
 from dijob.core.actions import (
     Action,
     ChangePolicy,
@@ -57,13 +59,16 @@ def next_actions(ctx: Context) -> tuple[Action, ...]:
 
 def default_replicas(ctx: Context) -> tuple[Action, ...]:
     """Write spec.replicas, which the scale subresource reads, if the user left it out. In a job
-    with tasks, it is the sum of their replicas, and follows them.
+    with tasks, it is the size of the last task, and follows that task's own field and bounds
+    (api/last_task.py).
     """
-    if ctx.observed.queue.held_back:
-        return ()  # the job has fewer ranks than its spec says
-    spec = ctx.job.spec
-    due = spec.replicas != spec.desired if spec.tasks else spec.replicas is None
-    return (SetReplicas(spec.desired),) if due else ()
+    # How many ranks less the job has here than in its spec.
+    held = ctx.observed.queue.held_back
+    spec, record = ctx.job.spec, task_record(ctx.job.spec)
+    known = ctx.job.metadata.annotations.get(names.ANNOTATION_LAST_TASK, "")
+    outdated = spec.replicas != spec.scale if spec.tasks else spec.replicas is None
+    due = (outdated and not held) or (record and known != record)
+    return (SetReplicas(spec.scale + held, record),) if due else ()
 
 
 def _policy_actions(ctx: Context) -> tuple[Action, ...]:

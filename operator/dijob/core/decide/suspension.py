@@ -28,6 +28,7 @@ def next_status(ctx: Context) -> Status:
     """Return the status of a job that is suspended, or that is resumed now."""
     since = parse_time(ctx.job.status.suspend_time)
     if since is None:
+        lasting = gang_restart.lasting_successes(ctx.world, frozenset(ctx.world.unfinished))
         stale = Renewal(
             list_number=ctx.world.address_list.number,
             reason=SUSPENDED,
@@ -38,7 +39,7 @@ def next_status(ctx: Context) -> Status:
             "suspend_time": format_time(ctx.now),
             "last_renewal": stale,
             "given_back": None,
-            "succeeded_ranks": compact_ranks(gang_restart.lasting_successes(ctx.world)),
+            "succeeded_ranks": compact_ranks(lasting),
         }
     elif can_resume(ctx):
         seconds = ctx.next_status.suspended_seconds + max(0, int((ctx.now - since).total_seconds()))

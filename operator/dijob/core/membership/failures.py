@@ -98,9 +98,11 @@ def with_failures(
     - failures of the `failed_without_redis` ranks, unless a rule matches them.
 
     If one failure restarts all ranks, all failures found in this reconciliation count as one: the
-    failure of one rank terminates the programs of the others, and one restart follows.
+    failure of one rank terminates the programs of the others, and one restart follows. The same
+    applies to the failures of a group that restarts.
     """
     charges, found, failures = dict(ledger.charges), dict[int, FailureAction](), 0
+    groups = set[range]()
     for rank, pod in sorted(world.pods.items(), key=_oldest_first):
         if (
             not (pod.containers.sandbox and policy.is_counted(pod))
@@ -121,8 +123,13 @@ def with_failures(
         forgiven = without or lost or action is FailureAction.IGNORE
         charges[rank] = _update_charge(pod, before, new, forgiven)
         if more := charges[rank].failures - before.failures:
-            failures += more
             found[rank] = action
+            group = None if world.no_rank_runs else policy.failing_group(pod)
+            if group is None:
+                failures += more
+            else:
+                groups.add(group)
+    failures += len(groups)
     if FailureAction.RESTART_JOB in found.values() and not world.no_rank_runs:
         failures = 1
     first = ledger.first_failure or next(

@@ -1,50 +1,99 @@
-"""Gang restart: jobs whose ranks can only start together (Gang.has_gang_restart), such as those of
-torchrun (docs/decisions/025-gang-restart.md).
+"""Gang restart: groups of ranks that can only start together (Gang.groups), such as those of
+torchrun (docs/decisions/025-gang-restart.md). A group is a whole job, or one of its tasks
+(docs/decisions/058-runtime-per-task.md).
 
-If one rank of such a job must restart, all must, including those that have succeeded. So a success
+If one rank of a group must restart, all must, including those that have succeeded. So a success
 counts only as long as the peer list under which it happened is active.
 """
 
+from collections.abc import Set
+
+from dijob.core.membership.list_state import ListState
 from dijob.core.membership.world import World
+from dijob.names import MAX_REPLICAS
 
 
 def all_ranks(world: World) -> frozenset[int]:
-    """Return the ranks that a restart of the whole job includes. Without gang restart, these are
-    only the ranks that have not succeeded.
+    """Return the ranks that a restart of the whole job includes: those that have not succeeded, and
+    all others of their groups.
     """
     if world.gang.has_gang_restart:
         return frozenset(range(min(world.size, world.gang.size)))
-    return frozenset(world.unfinished)
+    return _with_groups(world, frozenset(world.unfinished))
 
 
-def lasting_successes(world: World) -> frozenset[int]:
-    """Return the ranks that still count as succeeded after a loss or a suspension."""
-    return frozenset() if world.gang.has_gang_restart else world.succeeded
+def restarting_with(world: World, ranks: frozenset[int]) -> frozenset[int]:
+    """Return the ranks that a restart of these ranks includes: also those that connect to them, and
+    all ranks of each group of which any rank restarts.
+    """
+    found = ranks.union(*map(world.gang.dialers, ranks))
+    while (grown := _with_groups(world, found)) != found:
+        found = grown.union(*map(world.gang.dialers, grown - found))
+    return found
+
+
+def lasting_successes(world: World, restarting: Set[int]) -> frozenset[int]:
+    """Return the ranks that still count as succeeded after a restart of these ranks."""
+    if world.gang.has_gang_restart:
+        return frozenset()
+    return world.succeeded - _with_groups(world, frozenset(restarting) - world.succeeded)
+
+
+def last_group(world: World) -> frozenset[int]:
+    """Return the ranks of the world whose group changes if the job is scaled."""
+    groups = (group for group in world.gang.groups if group.stop == MAX_REPLICAS)
+    return frozenset(rank for group in groups for rank in all_ranks(world) if rank in group)
 
 
 def succeeded_ranks(world: World) -> frozenset[int]:
-    """Return the ranks that have succeeded according to their pods. With gang restart, a rank that
-    exits 0 under a stale list restarts with the others.
+    """Return the ranks that have succeeded according to their pods. A rank of a group that exits 0
+    under a stale list restarts with the others.
     """
-    stale = world.stale_revision if world.gang.has_gang_restart else -1
     done = (rank for rank, pod in world.pods.items() if pod.containers.succeeded)
-    return frozenset(rank for rank in done if world.pods[rank].copy.address_list.number > stale)
+    return frozenset(rank for rank in done if not _restarts_anyway(world, rank))
 
 
-def is_closing(world: World) -> bool:
-    """Whether ranks may no longer join, because one has succeeded. A late join would restart all
-    ranks just as they finish.
+def is_closing(world: World, rank: int) -> bool:
+    """Whether the group of this rank can have no new member, because one of its ranks has
+    succeeded. A late join would restart the whole group just as it finishes.
     """
-    return world.gang.has_gang_restart and world.list_is_active and bool(world.succeeded)
+    if not (world.list_is_active and world.succeeded):
+        return False
+    return any(rank in group and _any_in(group, world.succeeded) for group in world.gang.groups)
 
 
-def blocked_on_completed(world: World) -> frozenset[int]:
-    """Return the ranks that are blocked on a completed peer: they crashed after another rank had
-    succeeded, and would wait for it indefinitely after a restart in their pods.
+def blocked_on_completed(world: World) -> dict[int, frozenset[int]]:
+    """Return the ranks that are blocked on completed peers, with these peers: they crashed after
+    another rank of their group had succeeded, and would wait for it indefinitely after a restart in
+    their pods.
     """
-    if not is_closing(world):
-        return frozenset()
-    ends = (pod.containers.ended for rank, pod in world.pods.items() if rank in world.succeeded)
-    first = min(filter(None, ends), default="~")
-    pods = ((rank, world.pods.get(rank)) for rank in world.unfinished)
-    return frozenset(rank for rank, pod in pods if pod and pod.containers.ended >= first)
+    found = dict[int, frozenset[int]]()
+    for group in world.gang.groups if world.list_is_active else ():
+        done = frozenset(rank for rank in world.succeeded if rank in group)
+        ends = (pod.containers.ended for rank, pod in world.pods.items() if rank in done)
+        first = min(filter(None, ends), default="~")
+        pods = ((rank, world.pods.get(rank)) for rank in world.unfinished if rank in group)
+        crashed = (rank for rank, pod in pods if pod and pod.containers.ended >= first)
+        found |= dict.fromkeys(crashed, done) if done else {}
+    return found
+
+
+def _with_groups(world: World, ranks: frozenset[int]) -> frozenset[int]:
+    """Return these ranks, and all ranks of the world that are in a group with any of them."""
+    size = min(world.size, world.gang.size)
+    touched = (group for group in world.gang.groups if _any_in(group, ranks))
+    return ranks.union(*(range(group.start, min(group.stop, size)) for group in touched))
+
+
+def _any_in(group: range, ranks: Set[int]) -> bool:
+    return any(rank in group for rank in ranks)
+
+
+def _restarts_anyway(world: World, rank: int) -> bool:
+    """Whether a rank of a group restarts, although its pod may show that it has succeeded."""
+    stale = world.pods[rank].copy.address_list.number <= world.stale_revision
+    if world.gang.has_gang_restart:
+        return stale
+    # Without an active or a stale list, the job has been suspended, and all ranks restart.
+    restarts = rank in world.renewing or world.state is ListState.NONE
+    return stale and restarts and any(rank in group for group in world.gang.groups)

@@ -17,13 +17,14 @@ from dijob.reasons import AddressesReady
 
 @dataclass(frozen=True)
 class Loss:
-    """Why a peer list is stale: a machine-readable reason, a human-readable message, and the ranks
-    that must restart.
+    """Why a peer list is stale: a machine-readable reason, a human-readable message, the ranks that
+    must restart, and those of them that were lost or failed.
     """
 
     reason: AddressesReady
     message: str
     ranks: frozenset[int] = frozenset()
+    lost: frozenset[int] = frozenset()
 
 
 Rule = Callable[[World, Pod], Loss | None]
@@ -44,13 +45,14 @@ def loss_of(world: World) -> Loss | None:
         rank: loss for rank in known if (loss := _find_loss(world, rank))
     }
     if lost:
-        renewed = frozenset(lost).union(*(world.gang.dialers(rank) for rank in lost))
+        renewed = gang_restart.restarting_with(world, frozenset(lost))
         # Ranks whose restart has not been requested since the last loss also have a stale list.
         renewed |= world.renewing | world.restarts.unrequested
         # Without a verified list, the operator does not know to which addresses the running
         # programs connect.
         all_are = world.gang.renews_all_on_loss or unproven
-        return replace(lost[min(lost)], ranks=everybody if all_are else renewed & everybody)
+        ranks = everybody if all_are else renewed & everybody
+        return replace(lost[min(lost)], ranks=ranks, lost=frozenset(lost))
     if unproven:
         number = world.address_list.number
         message = f"the pods' addresses no longer match peer list revision {number}"
@@ -63,9 +65,9 @@ def _blocked_losses(world: World) -> dict[int, Loss]:
     return {
         rank: Loss(
             AddressesReady.PodFailed,
-            f"rank {rank}: it cannot restart without {format_ranks(world.succeeded)}",
+            f"rank {rank}: it cannot restart without {format_ranks(peers)}",
         )
-        for rank in gang_restart.blocked_on_completed(world)
+        for rank, peers in gang_restart.blocked_on_completed(world).items()
     }
 
 

@@ -66,6 +66,14 @@ class Policy:
             return FailureAction.IGNORE
         return FailureAction.RESTART_JOB if self.gang.has_gang_restart else FailureAction.RESTART
 
+    def failing_group(self, pod: Pod) -> range | None:
+        """Return the ranks that restart because of the failure of this pod, if they are only a part
+        of the job: the group of its rank. A rule of the failure policy applies to the rank alone.
+        """
+        if self.rule(pod) is not None or self.action(pod) is not FailureAction.RESTART:
+            return None
+        return next((group for group in self.gang.groups if pod.rank in group), None)
+
     def fulfilled(self, succeeded: Set[int], waiting: Set[int]) -> bool:
         """Whether the decisive ranks have succeeded, or no rank is left to wait for."""
         return not waiting or (self.success != names.ALL_REPLICAS and self.decisive <= succeeded)

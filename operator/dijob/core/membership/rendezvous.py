@@ -49,7 +49,8 @@ class Rendezvous:
             return world.gang.size
         if is_outdated(world):
             return world.size
-        due = self._enough and self.seconds_left <= 0 and not gang_restart.is_closing(world)
+        closing = gang_restart.is_closing(world, world.size)
+        due = self._enough and self.seconds_left <= 0 and not closing
         return world.possible_size if due else 0
 
     @cached_property
@@ -186,8 +187,15 @@ def is_outdated(world: World) -> bool:
     ips = world.address_list.addresses
     named = any(rank < len(ips) and ips[rank] != PLACEHOLDER for rank in world.succeeded)
     pods = (world.pods.get(rank) for rank in world.unfinished)
-    crashed = any(pod and pod.containers.failures > 0 and not pod.ready for pod in pods)
-    return world.list_is_active and named and crashed and not gang_restart.is_closing(world)
+    # If the group of a crashed rank is closing, the whole group restarts anyway.
+    crashed = any(
+        pod.containers.failures > 0
+        and not pod.ready
+        and not gang_restart.is_closing(world, pod.rank)
+        for pod in pods
+        if pod
+    )
+    return world.list_is_active and named and crashed
 
 
 def _seconds_since_arrival(rendezvous: Rendezvous, pod: Pod) -> float:

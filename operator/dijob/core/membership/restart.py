@@ -58,9 +58,9 @@ def restarts_of(
     # exiting. So no process restarts in its pod: the pods are re-created, and the new pods start
     # only when all old pods are gone.
     able = (
-        ()
-        if gang.runtime.traits.fixed_membership
-        else (rank for rank, pod in pods.items() if can_restart(pod, now))
+        rank
+        for rank, pod in pods.items()
+        if not gang.runtime_of(rank).traits.fixed_membership and can_restart(pod, now)
     )
     return Restarts(
         possible=frozenset(able) - requested,

@@ -12,7 +12,7 @@ from typing import Any, Final
 from dijob import names
 from dijob.core.actions import ConfirmEnds, PublishAddresses
 from dijob.core.addresses import AddressList
-from dijob.core.members import Gang, GangTask
+from dijob.core.members import Gang, GangMember, GangTask
 from dijob.core.observed.derived import list_fingerprints
 from dijob.core.observed.parse import END_SECONDS
 from dijob.core.render.fields import Manifest
@@ -38,8 +38,8 @@ ENDED = (
 )
 
 
-def list_variables(gang: Gang) -> list[tuple[str, str]]:
-    """Return the variables of the main container that depend on the peer list, each with its
+def list_variables(gang: Gang, member: GangMember) -> list[tuple[str, str]]:
+    """Return the variables of a member's main container that depend on the peer list, each with its
     annotation.
     """
     common = [
@@ -48,15 +48,24 @@ def list_variables(gang: Gang) -> list[tuple[str, str]]:
         if k != "DI_NODE_IPS" or gang.addressing is Addressing.IP
     ]
     tasks = ((names.nodes_variable(task.name), _task_annotation(task)) for task in gang.tasks)
-    return [*common, *tasks, *RUNTIMES[gang.runtime].list_env.items()]
+    return [*common, *tasks, *_runtime_variables(gang, member).items()]
 
 
-def runtime_list_variables(runtime: Runtime, taken: frozenset[str]) -> dict[str, str]:
-    """Return the runtime's variables that depend on the list, each with the name (without prefix)
-    of the annotation from which the launcher reads it. Variables `taken` by the user are left out.
+def runtime_list_variables(gang: Gang, member: GangMember, taken: frozenset[str]) -> dict[str, str]:
+    """Return the variables of the member's runtime that depend on the list, each with the name
+    (without prefix) of the annotation from which the launcher reads it. Variables `taken` by the
+    user are left out.
     """
-    found = RUNTIMES[runtime].list_env
+    found = _runtime_variables(gang, member)
     return {name: key.rpartition("/")[2] for name, key in found.items() if name not in taken}
+
+
+def _runtime_variables(gang: Gang, member: GangMember) -> dict[str, str]:
+    """Return the variables of the member's runtime that depend on the list, each with its
+    annotation. The annotations of a task that is a world of its own end with the task's name.
+    """
+    task, env = member.own_world, RUNTIMES[gang.runtime_of(member.rank)].list_env
+    return {name: _of_task(key, task) if task else key for name, key in env.items()}
 
 
 def task_slices(gang: Gang, taken: frozenset[str]) -> str:
@@ -87,6 +96,30 @@ def _task_annotation(task: GangTask) -> str:
     return f"{names.ANNOTATION_TASK_NODES}{task.name}"
 
 
+def _of_task(annotation: str, task: GangTask) -> str:
+    return f"{annotation}-{task.name}"
+
+
+def _own_world(gang: Gang, task: GangTask, listed: str) -> dict[str, str]:
+    """Return the annotations of a task that is a world of its own. `listed` are the addresses of
+    its ranks.
+    """
+    if task.own_runtime is None:
+        return {}
+    ips = tuple(filter(None, listed.split(",")))
+    made = {
+        names.ANNOTATION_NUM_NODES: str(len(ips)),
+        names.ANNOTATION_WORLD_SIZE: str(len(ips) * gang.workers),
+        **_built_annotations(gang, task.own_runtime, ips),
+    }
+    return {_of_task(key, task): value for key, value in made.items()}
+
+
+def _built_annotations(gang: Gang, runtime: Runtime, ips: tuple[str, ...]) -> dict[str, str]:
+    builders = RUNTIMES[runtime].annotation_builders
+    return {key: build(gang, ips) for key, build in builders.items()} if ips else {}
+
+
 def addresses_patch(gang: Gang, action: PublishAddresses) -> Manifest:
     """Return the merge patch that opens a pod's gate: the peer list, its revision, and what is
     derived from it.
@@ -98,7 +131,7 @@ def addresses_patch(gang: Gang, action: PublishAddresses) -> Manifest:
     copy = action.copy
     annotations = {
         names.ANNOTATION_IPS: copy.address_list.text,
-        **made_for(gang, copy.address_list, action.reads),
+        **made_for(gang, copy.address_list, action.reads, gang.rank_of(action.name)),
         **({names.ANNOTATION_POD_IP: copy.pod_ip} if copy.pod_ip else {}),
         # The value None removes the annotation, which somebody else may have written.
         names.ANNOTATION_RENEW: str(copy.renew_from) if copy.renew_from else None,
@@ -122,36 +155,53 @@ def made_of(gang: Gang, address_list: AddressList) -> dict[str, str]:
     """Return the annotations that are derived from a list. They are the same on each pod of the
     job. The result is cached and must not be modified.
     """
-    ips = address_list.addresses
+    ips, of_tasks = address_list.addresses, tasks_lists(gang, address_list)
+    worlds = (_own_world(gang, task, of_tasks[_task_annotation(task)]) for task in gang.tasks)
     return {
         names.ANNOTATION_LIST_NUMBER: str(address_list.number),
         names.ANNOTATION_NUM_NODES: str(len(ips)),
         names.ANNOTATION_WORLD_SIZE: str(len(ips) * gang.workers),
         names.ANNOTATION_TOPOLOGY: topology_json(gang, address_list),
-        **tasks_lists(gang, address_list),
-        **{
-            key: build(gang, ips)
-            for key, build in RUNTIMES[gang.runtime].annotation_builders.items()
-        },
+        **of_tasks,
+        **{key: value for world in worlds for key, value in world.items()},
+        **_built_annotations(gang, gang.runtime, ips),
     }
 
 
-def made_for(gang: Gang, address_list: AddressList, reads: frozenset[str]) -> dict[str, str]:
-    """Return the annotations of `made_of` that a pod needs. `reads` are the annotations to which
-    the pod's spec refers. The launcher derives all others from the list itself
+def made_for(
+    gang: Gang, address_list: AddressList, reads: frozenset[str], rank: int
+) -> dict[str, str]:
+    """Return the annotations of `made_of` that the pod of this rank needs. `reads` are the
+    annotations to which the pod's spec refers. The launcher derives all others from the list itself
     (docs/decisions/024).
     """
-    needed = {names.ANNOTATION_LIST_NUMBER, *gang.runtime.traits.annotations, *reads}
+    return _made_for(gang, address_list, reads, gang.member(rank).own_world)
+
+
+def derived_fingerprints(
+    gang: Gang, address_list: AddressList, reads: frozenset[str], rank: int
+) -> frozenset[tuple[str, str]]:
+    """Return the fingerprints of `made_for`."""
+    return _fingerprints_for(gang, address_list, reads, gang.member(rank).own_world)
+
+
+def _made_for(
+    gang: Gang, address_list: AddressList, reads: frozenset[str], world: GangTask | None
+) -> dict[str, str]:
+    # The launcher counts the nodes of the job, but not those of a task.
+    env = RUNTIMES[world.own_runtime].list_env if world and world.own_runtime else {}
+    of_world = (_of_task(key, world) for key in env.values()) if world else ()
+    own = (*gang.runtime.traits.annotations, *of_world)
+    needed = {names.ANNOTATION_LIST_NUMBER, *own, *reads}
     made = made_of(gang, address_list)
     return {key: value for key, value in made.items() if key in needed}
 
 
 @lru_cache(maxsize=64)
-def derived_fingerprints(
-    gang: Gang, address_list: AddressList, reads: frozenset[str]
+def _fingerprints_for(
+    gang: Gang, address_list: AddressList, reads: frozenset[str], world: GangTask | None
 ) -> frozenset[tuple[str, str]]:
-    """Return the fingerprints of `made_for`."""
-    return list_fingerprints(made_for(gang, address_list, reads))
+    return list_fingerprints(_made_for(gang, address_list, reads, world))
 
 
 @lru_cache(maxsize=16)

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from dijob.api.model import DIJob
-from dijob.core.members import gang_of
+from dijob.core.members import GangMember, gang_of
 from dijob.core.render import variables
 from dijob.core.render.fields import Manifest, as_mapping, objects_in
 from dijob.names import Addressing
 
 
-def needs_gate(job: DIJob, spec: Manifest, main: Manifest) -> bool:
+def needs_gate(job: DIJob, spec: Manifest, main: Manifest, member: GangMember) -> bool:
     """Whether the containers of this pod must not start before the peer list is known.
 
     The kubelet's probes and hooks apply to the program, so they must not run while the launcher
@@ -28,7 +28,7 @@ def needs_gate(job: DIJob, spec: Manifest, main: Manifest) -> bool:
         or bool(spec.get("hostNetwork"))
         or len(objects_in(spec.get("containers"))) > 1
         or any(map(_is_watched, objects_in(spec.get("containers"))))
-        or bool(variables.from_fields(main, gang_of(job), launched=True))
+        or bool(variables.from_fields(main, gang_of(job), member, launched=True))
     )
 
 

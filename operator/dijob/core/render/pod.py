@@ -55,9 +55,9 @@ def pod_manifest(
     spec["containers"] = _with_main(pod_set, main, member, gang)
     launched = _starts_launcher(job, member)
     channel = ""
-    if options.channel and key and launched and not gate.needs_gate(job, spec, main):
+    if options.channel and key and launched and not gate.needs_gate(job, spec, main, member):
         channel = f"{options.channel} {member.name} {key}"
-    waits = None if channel else _gate_waits(job, spec, main, launched)
+    waits = None if channel else _gate_waits(job, spec, main, member, launched)
     ours = launcher.launcher_containers(main, gang, member, options, waits)
     _fit_main(spec, main, job, member, channel)
     main["volumeMounts"] = extend_list(main.get("volumeMounts"), *launcher.launcher_mounts(options))
@@ -94,11 +94,13 @@ def pod_manifest(
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
-def _gate_waits(job: DIJob, spec: Manifest, main: Manifest, launched: bool) -> dict[str, str]:
+def _gate_waits(
+    job: DIJob, spec: Manifest, main: Manifest, member: GangMember, launched: bool
+) -> dict[str, str]:
     """Return the variables of the gate that say what it must wait for besides the list."""
     waits = {}
     # The launcher cannot correct variables that the kubelet reads from an older view of the pod.
-    if variables.from_fields(main, gang_of(job), launched):
+    if variables.from_fields(main, gang_of(job), member, launched):
         waits["DIJOB_SETTLE_SECONDS"] = launcher.SETTLE_SECONDS
     # With a dnsPolicy that is not in CLUSTER_DNS, the pod might not use the cluster's DNS, and the
     # gate would wait for the Service's DNS records in vain.

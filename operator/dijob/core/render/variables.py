@@ -41,20 +41,22 @@ def of_main(
     taken = _taken_names(main)
     fields = [
         field_variable(name, f"metadata.annotations['{annotation}']")
-        for name, annotation in from_fields(main, gang, launcher is not None)
+        for name, annotation in from_fields(main, gang, member, launcher is not None)
     ]
     known = runtime_environment(member, gang)
     if launcher is not None:
-        known |= launcher | _of_launcher(main, spec, gang, taken)
+        known |= launcher | _of_launcher(main, spec, gang, member, taken)
     return _before_users(main, _own_address(), *fields, *_literal_variables(known))
 
 
 def of_other(container: Manifest, member: GangMember, gang: Gang) -> Any:
     """Return the environment of a container that is not the main one: the variables that are fixed
     when the pod is created. An init container starts before there is a peer list, so DI_NUM_NODES
-    is the job's current size.
+    is the size of the job when the pod is created.
     """
     known = {**ditask.of_job(member, gang), "DI_NUM_NODES": str(gang.size)}
+    if member.task is not None:
+        known |= ditask.of_task(member)
     return _before_users(container, _own_address(), *_literal_variables(known))
 
 
@@ -81,7 +83,9 @@ def _literal_variables(known: Mapping[str, str]) -> Iterator[Manifest]:
     return ({"name": name, "value": value} for name, value in known.items())
 
 
-def from_fields(main: Manifest, gang: Gang, launched: bool) -> list[tuple[str, str]]:
+def from_fields(
+    main: Manifest, gang: Gang, member: GangMember, launched: bool
+) -> list[tuple[str, str]]:
     """Return the variables that the kubelet reads from an annotation when it starts the container,
     each with that annotation.
 
@@ -92,7 +96,7 @@ def from_fields(main: Manifest, gang: Gang, launched: bool) -> list[tuple[str, s
     named = _referenced_names(main)
     return [
         (name, annotation)
-        for name, annotation in annotations.list_variables(gang)
+        for name, annotation in annotations.list_variables(gang, member)
         if not launched or name in named
     ]
 
@@ -106,13 +110,13 @@ def _referenced_names(main: Manifest) -> frozenset[str]:
 
 
 def _of_launcher(
-    main: Manifest, spec: Manifest, gang: Gang, taken: frozenset[str]
+    main: Manifest, spec: Manifest, gang: Gang, member: GangMember, taken: frozenset[str]
 ) -> dict[str, str]:
     """Return the variables of the launcher (images/launcher) for the settings of this pod that
     differ from its defaults.
     """
     path, grace = main.get("terminationMessagePath"), spec.get("terminationGracePeriodSeconds")
-    listed = annotations.runtime_list_variables(gang.runtime, taken)
+    listed = annotations.runtime_list_variables(gang, member, taken)
     differs = {
         "DIJOB_TERMINATION_LOG": path or "",
         "DIJOB_TASKS": annotations.task_slices(gang, taken),

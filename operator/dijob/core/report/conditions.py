@@ -179,7 +179,7 @@ def _running_fact(ctx: Context) -> Fact:
         if _last_loss(ctx):
             return Fact(Running.Renewing, _renewal_in_words(world))
         return Fact(Running.Starting, "waiting for addresses, see AddressesReady")
-    lagging = _lagging_ranks(ctx)
+    lagging = lagging_ranks(ctx)
     if latched or not lagging:
         # Latched: ranks that restart recover by themselves, and PeersReady reports them.
         return Fact(
@@ -219,7 +219,7 @@ def _peers_ready(ctx: Context) -> Fact:
     if renewal := _last_loss(ctx):
         message = f"{renewal.message}; {_renewal_in_words(world)}"
         return Fact(PeersReady.Renewing, message)
-    lagging = _lagging_ranks(ctx) if world.list_is_active else list(world.wanted)
+    lagging = lagging_ranks(ctx) if world.list_is_active else list(world.wanted)
     if not lagging:
         ready = f"all ranks are Ready with peer list revision {world.address_list.number}"
         # Ready is not enough: a program that bypasses the launcher also listens on its port, but
@@ -251,7 +251,7 @@ def _starting_or_ending(world: World) -> str:
     return "it may be starting or exiting"
 
 
-def _lagging_ranks(ctx: Context) -> list[int]:
+def lagging_ranks(ctx: Context) -> list[int]:
     """Return the ranks that are not Ready, or do not have the active peer list yet."""
     world = ctx.world
     without = {pod.rank for pod in ctx.unpublished} | world.restarts.pending

@@ -12,6 +12,7 @@ from dijob.core.actions import Event
 from dijob.core.facts import Fact, find_condition, is_true
 from dijob.core.members import format_count
 from dijob.core.observed.grouping import shorten_message
+from dijob.core.report.health import health_fact
 from dijob.names import Phase
 from dijob.reasons import EventType, ReasonKind
 
@@ -24,6 +25,8 @@ SHARED = (
     reasons.ServiceReady,
     reasons.BrokerReady,
 )
+# Conditions that are derived from all others, and absent if a job is healthy.
+HEALTH = (reasons.Reconciling, reasons.Stalled)
 # These texts precede the message of a job that has succeeded, perhaps with a wrong result.
 BYPASSED = "each pod may train alone, see LauncherBypassed"
 OTHERWISE = "the program's arguments conflict with the job, see SpecWarning"
@@ -179,17 +182,28 @@ def apply_facts(status: Status, facts: Iterable[Fact], generation: int, now: dat
     kept.pop(reasons.Finished.__name__, None)
     if finished := _finished_condition(kept, now):
         kept[finished.type] = finished
-    order = {each.__name__: number for number, each in enumerate(reasons.CATALOGUE)}
-    conditions = tuple(sorted(kept.values(), key=lambda c: order.get(c.type, len(order))))
-    status = status.model_copy(update={"conditions": conditions, "observed_generation": generation})
-    return status.model_copy(
+    health = {each.__name__: kept.pop(each.__name__, None) for each in HEALTH}
+    status = status.model_copy(
+        update={"conditions": tuple(kept.values()), "observed_generation": generation}
+    )
+    status = status.model_copy(
         update={"phase": job_phase(status).value, "message": job_message(status)}
     )
+    if found := health_fact(status):
+        fact, cause = found
+        # The health has the same age as its cause, if the cause is True.
+        old = cause if cause and cause.status == "True" else health[fact.reason.condition]
+        made = _build_condition(old, fact, generation, format_time(now))
+        kept[made.type] = made
+    order = {each.__name__: number for number, each in enumerate(reasons.CATALOGUE)}
+    conditions = tuple(sorted(kept.values(), key=lambda c: order.get(c.type, len(order))))
+    return status.model_copy(update={"conditions": conditions})
 
 
 def events(old: Status, new: Status) -> tuple[Event, ...]:
     """Return the events for a status change: one for each condition whose new reason has an event
-    in the catalog, and Scaled for a running job whose peer list has a new size.
+    in the catalog. Scaled reports a new size of the peer list of a running job, and SizeIgnored a
+    new size of a job that has ended.
     """
     before = {c.type: c for c in old.conditions}
     changed = [
@@ -197,7 +211,7 @@ def events(old: Status, new: Status) -> tuple[Event, ...]:
         for condition in new.conditions
         if (event := _condition_event(old, before.get(condition.type), condition))
     ]
-    return (*changed, *_scaled_events(old, new))
+    return (*changed, *_scaled_events(old, new), *_ignored_events(old, new))
 
 
 def _condition_event(status: Status, before: Condition | None, now: Condition) -> Event | None:
@@ -234,6 +248,18 @@ def _scaled_events(old: Status, new: Status) -> tuple[Event, ...]:
         if was != size
         else ()
     )
+
+
+def _ignored_events(old: Status, new: Status) -> tuple[Event, ...]:
+    """Return the event for a new size of a job that has ended.
+
+    The API server accepts this change, because autoscalers would repeat a change that it rejects
+    (docs/decisions/016).
+    """
+    if not old.ended or not old.desired or old.desired == new.desired:
+        return ()
+    text = f"the job has ended ({old.phase}), so the change of its size has no effect"
+    return (Event("SizeIgnored", f"{text} (from {old.desired} to {new.desired})", warning=False),)
 
 
 def _finished_condition(stored: Mapping[str, Condition], now: datetime) -> Condition | None:

@@ -1,6 +1,7 @@
 // The page of one job.
 
 import { between, changes, duration, h, keyed, mark, say } from "./dom.js";
+import { Goodput } from "./goodput.js";
 import { Graph } from "./graph.js";
 import { Log } from "./log.js";
 import { Progress } from "./chart.js";
@@ -25,6 +26,7 @@ export class JobView {
     this.figures = new Map(FIGURES.map((label) => [label, h("dd", {}, "–")]));
     this.graph = new Graph((rank) => this.graph.select(this.graph.selected === rank ? null : rank));
     this.progress = new Progress();
+    this.goodput = new Goodput();
     this.story = new Story();
     this.log = new Log({ namespace, name }, (rank) => (location.hash = this.base + (rank && `/log/${rank}`)));
     this.rows = h("tbody", {});
@@ -56,7 +58,7 @@ export class JobView {
       "div",
       { class: "cards" },
       h("div", { class: "side" }, card("Ranks and connections", "map", this.graph.element), card("Ranks", "table", this.rights, scroll, this.more), this.log.element),
-      h("div", { class: "side" }, card("Progress", "curves-card", this.progress.element), card("History", "told", this.story.element)),
+      h("div", { class: "side" }, card("Progress", "curves-card", this.progress.element), card("Goodput", "spent-card", this.goodput.element), card("History", "told", this.story.element)),
     );
   }
 
@@ -76,6 +78,7 @@ export class JobView {
     this.figure("Re-rendezvous", String(job.renewals));
     this.graph.show(job);
     this.progress.show(job);
+    this.goodput.show(job);
     this.story.show(job);
     this.log.offer(job.ranks);
     this.refuse(job.unseen);

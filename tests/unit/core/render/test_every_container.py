@@ -45,6 +45,35 @@ def test_the_number_of_ranks_includes_all_tasks() -> None:
     assert (found["DI_RANK"], found["DI_NUM_NODES"]) == ("3", "4")
 
 
+@pytest.mark.parametrize(
+    ("task", "labels"),
+    [
+        ({"type": "learner"}, "learner"),
+        ({"type": "collector", "name": "fast"}, "collector,fast"),
+        ({"type": "none", "name": "replay"}, "replay"),
+    ],
+    ids=["the type is the name", "type and name", "only a name"],
+)
+def test_other_containers_have_the_task_of_the_rank(task: Body, labels: str) -> None:
+    pod = {"spec": {"containers": [container(), SIDE], "initContainers": [INIT]}}
+    tasks = [{**task, "replicas": 2, "template": pod}]
+    body = manifest(job(tasks=tasks, template=None, replicas=None), 1)
+    for name in ("side", "stage", "di-container"):
+        assert env_of(body, name)["DI_LABELS"] == labels, name
+
+
+def test_without_tasks_other_containers_have_no_labels() -> None:
+    assert "DI_LABELS" not in env_of(made(), "side")
+
+
+@pytest.mark.parametrize("name", ["DI_JOB_ID", "DI_LABELS"])
+def test_a_variable_of_the_user_wins_in_other_containers(name: str) -> None:
+    pod = {"spec": {"containers": [container(), {**SIDE, "env": [{"name": name, "value": "own"}]}]}}
+    tasks = [{"type": "learner", "replicas": 1, "template": pod}]
+    found = manifest(job(tasks=tasks, template=None, replicas=None), 0)["spec"]["containers"][1]
+    assert [one["value"] for one in found["env"] if one["name"] == name] == ["own"]
+
+
 def test_a_value_of_the_user_is_kept_and_may_refer_to_ours() -> None:
     own = [{"name": "DI_JOB_NAME", "value": "mine"}, {"name": "X", "value": "$(DI_RANK)"}]
     body = made(0, {"name": "other", "image": "x", "env": own})

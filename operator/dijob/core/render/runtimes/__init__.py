@@ -20,4 +20,5 @@ def runtime_environment(member: GangMember, gang: Gang) -> dict[str, str]:
     """Return the variables that are known before any pod has an address: those of DI-engine and of
     the runtime.
     """
-    return ditask.di_variables(member, gang) | RUNTIMES[gang.runtime].env(member, gang)
+    runtime = gang.runtime_of(member.rank)
+    return ditask.di_variables(member, gang) | RUNTIMES[runtime].env(member, gang)

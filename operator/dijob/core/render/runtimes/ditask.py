@@ -17,7 +17,7 @@ def di_variables(member: GangMember, gang: Gang) -> dict[str, str]:
         "DI_NODE_IDS": ",".join(map(str, member.node_ids(gang.workers))),
         "DI_PARALLEL_WORKERS": str(gang.workers),
         "DI_TOPOLOGY": gang.topology.value,
-        "DI_LABELS": ",".join(member.labels),
+        **of_task(member),
         **_queue_variables(gang),
     }
 
@@ -32,6 +32,11 @@ def of_job(member: GangMember, gang: Gang) -> dict[str, str]:
         "DI_JOB_NAMESPACE": gang.namespace,
         "DI_RANK": str(member.rank),
     }
+
+
+def of_task(member: GangMember) -> dict[str, str]:
+    """Return the type and the name of the rank's task; an empty value if the job has no tasks."""
+    return {"DI_LABELS": ",".join(member.labels)}
 
 
 def _queue_variables(gang: Gang) -> dict[str, str]:

@@ -37,6 +37,6 @@ def first_process(member: GangMember, gang: Gang, master_port: int) -> dict[str,
     """
     return {
         "MASTER_PORT": str(master_port),
-        "RANK": str(member.node_ids(gang.workers)[0]),
+        "RANK": str(member.position * gang.workers),
         "LOCAL_RANK": "0",
     }

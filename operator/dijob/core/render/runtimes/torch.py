@@ -18,9 +18,13 @@ MASTER_PORT: Final = 29500
 
 def torch_variables(member: GangMember, gang: Gang) -> dict[str, str]:
     """Return the variables that are known before any pod has an address."""
+    # Pods of a job whose runtime is torch do not have LOCAL_WORLD_SIZE, and an upgrade must not
+    # change them.
+    local = {"LOCAL_WORLD_SIZE": str(gang.workers)} if member.own_world else {}
     return {
         **first_process(member, gang, MASTER_PORT),
-        "PET_NODE_RANK": str(member.rank),
+        **local,
+        "PET_NODE_RANK": str(member.position),
         "PET_NPROC_PER_NODE": str(gang.workers),
         "PET_MASTER_PORT": str(MASTER_PORT),
     }

@@ -18,7 +18,16 @@ from dijob.core.observed.derived import list_fingerprints
 from dijob.core.render.annotations import addresses_patch, made_of
 from dijob.core.render.runtimes import RUNTIMES, runtime_environment
 from dijob.names import Runtime
-from samples.builders import Body, container, given, job, job_body, manifest, read
+from samples.builders import (
+    Body,
+    container,
+    given,
+    job,
+    job_body,
+    manifest,
+    read,
+    tasks_body,
+)
 from simulator.environment import environment_of
 
 ROOT = Path(__file__).parents[5]
@@ -88,6 +97,81 @@ def test_torch() -> None:
         "DI_RANK": "1",
     }
     assert wanted.items() <= found.items()
+
+
+FOUR = "10.0.0.1,10.0.0.2,10.0.0.3,10.0.0.4"
+OF_TORCH = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
+
+
+def with_torch_tasks(*kinds: str, **spec: Any) -> DIJob:
+    """Return a job of two learners and two collectors, in which these tasks have runtime torch."""
+    body = tasks_body(2, 1, 2, **spec)
+    body["spec"]["tasks"].pop(1)
+    for task in body["spec"]["tasks"]:
+        task |= {"runtime": "torch"} if task["type"] in kinds else {}
+    return parse_job(body)
+
+
+@pytest.mark.parametrize("launcher", ["Auto", "Off"])
+@pytest.mark.parametrize(
+    ("kinds", "rank", "place"),
+    [
+        (("learner",), 0, (0, "10.0.0.1")),
+        (("learner",), 1, (1, "10.0.0.1")),
+        (("collector",), 2, (0, "10.0.0.3")),
+        (("collector",), 3, (1, "10.0.0.3")),
+        (("learner", "collector"), 3, (1, "10.0.0.3")),
+    ],
+    ids=str,
+)
+def test_a_task_of_torch_is_a_world_of_its_own(
+    launcher: str, kinds: tuple[str, ...], rank: int, place: tuple[int, str]
+) -> None:
+    owner = with_torch_tasks(*kinds, parallelWorkers=2, launcher=launcher)
+    index, master = place
+    found = told(owner, rank, FOUR)
+    wanted = {
+        "MASTER_ADDR": master,
+        "MASTER_PORT": "29500",
+        "WORLD_SIZE": "4",
+        "RANK": str(2 * index),
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "2",
+        "PET_MASTER_ADDR": master,
+        "PET_MASTER_PORT": "29500",
+        "PET_NNODES": "2",
+        "PET_NODE_RANK": str(index),
+        "PET_NPROC_PER_NODE": "2",
+        "DI_NODES": FOUR,
+        "DI_NUM_NODES": "4",
+        "DI_WORLD_SIZE": "8",
+        "DI_RANK": str(rank),
+    }
+    assert wanted.items() <= found.items()
+
+
+@pytest.mark.parametrize("launcher", ["Auto", "Off"])
+def test_the_other_tasks_have_no_variables_of_torch(launcher: str) -> None:
+    found = told(with_torch_tasks("learner", launcher=launcher), 2, FOUR)
+    assert not OF_TORCH & found.keys()
+    assert not any(name.startswith("PET_") for name in found)
+
+
+def test_the_world_of_the_last_task_grows_with_it() -> None:
+    found = told(with_torch_tasks("collector"), 3, f"{FOUR},10.0.0.5")
+    assert (found["WORLD_SIZE"], found["PET_NNODES"]) == ("3", "3")
+
+
+def test_a_pod_gets_only_the_annotations_of_its_own_world() -> None:
+    owner = with_torch_tasks("learner", "collector")
+    gang = gang_of(owner)
+    worlds = []
+    for rank in range(4):
+        reads = read(manifest(owner, rank)).made.reads
+        action = PublishAddresses(gang.member(rank).name, "uid", given(1, FOUR), reads)
+        made = addresses_patch(gang, action)["metadata"]["annotations"]
+        worlds.append({key.rpartition("-")[2] for key in made if "world-size" in key})
+    assert worlds == [{"learner"}, {"learner"}, {"collector"}, {"collector"}]
 
 
 def test_slurm() -> None:

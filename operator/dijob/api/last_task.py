@@ -1,0 +1,41 @@
+"""The two fields that set the size of a job's last task: `spec.replicas` and the task's `replicas`.
+
+Autoscalers write `spec.replicas`, and users write both. The operator never writes the task's field,
+which belongs to the user's manifest. `spec.replicas` is the size until the task's field changes;
+then the operator sets `spec.replicas` to it. To notice such a change, the operator keeps the last
+known value of the task's field in an annotation, which it writes in the same request as
+`spec.replicas` (docs/decisions/059).
+"""
+
+from collections.abc import Mapping
+
+from dijob import names
+from dijob.api.spec import Spec
+from dijob.api.status import Status
+
+
+def task_record(spec: Spec) -> str:
+    """Return the annotation that records the last task and its `replicas`, such as "collector 4";
+    "" for a job without tasks. The name is part of it, because the tasks of a suspended job can be
+    replaced.
+    """
+    if not spec.tasks:
+        return ""
+    last = spec.tasks[-1]
+    return f"{last.name or last.type.value} {last.replicas}"
+
+
+def without_outdated_size(spec: Spec, annotations: Mapping[str, str], status: Status) -> Spec:
+    """Return the spec without `replicas` if that field is no longer the size of the last task:
+    the task's own field has been changed since the operator compared the two.
+    """
+    if not spec.tasks or spec.replicas is None:
+        return spec
+    known = annotations.get(names.ANNOTATION_LAST_TASK)
+    if known is None:
+        # The user has written both fields, or has removed the annotation. Otherwise, an operator
+        # has written the field for which it was the sum of all tasks (docs/decisions/056).
+        current = status.desired in (0, spec.fixed + spec.replicas)
+    else:
+        current = known == task_record(spec)
+    return spec if current else spec.model_copy(update={"replicas": None})

@@ -1,0 +1,109 @@
+"""Divides the wall time of a job, and of each of its ranks, into parts. No I/O."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from dijob.api.status import Interruption
+from dijob.core.members import format_count, format_ranks, parse_ranks
+from dijob.core.report.goodput import NOT_READY
+from dijob.core.report.milestones import CRASHED
+from dijob.core.report.time_spent import TimeSpent
+from dijob.names import Activity
+from dijob.reasons import AddressesReady
+
+
+class Kind(StrEnum):
+    """The kinds of parts, which are drawn differently."""
+
+    RUNNING = "running"
+    REPEATED = "repeated"
+    LOST = "lost"
+    STARTING = "starting"
+    WAITING = "waiting"
+
+
+# The causes that no lost rank describes.
+_CAUSES: Final = {
+    AddressesReady.Scaled.name: "restart with a new size",
+    AddressesReady.BrokerLost.name: "lost Redis server",
+    AddressesReady.ListLost.name: "lost peer list",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the wall time. An interruption also has the time when it began, and the ranks that
+    restarted.
+    """
+
+    kind: Kind
+    label: str
+    seconds: int
+    began: str = ""
+    ranks: str = ""
+
+
+def divide_time(spent: TimeSpent) -> list[Part]:
+    """Return the parts of the job's wall time, in a fixed order. Their sum is `spent.total`."""
+    seconds = spent.seconds
+    return [
+        Part(Kind.RUNNING, "running", spent.productive),
+        Part(Kind.REPEATED, "repeated iterations", spent.repeated),
+        *_list_interruptions(spent),
+        Part(Kind.STARTING, "starting", seconds[Activity.STARTING]),
+        Part(Kind.WAITING, "waiting or suspended", seconds[Activity.WAITING]),
+    ]
+
+
+def divide_rank_time(spent: TimeSpent, rank: int) -> list[Part]:
+    """Return the parts of one rank's time. A rank that kept running in an interruption was running
+    in that time.
+    """
+    parts = divide_time(spent)
+    affected = [part for part in parts if part.kind is not Kind.LOST or _affects(part, rank)]
+    kept = spent.total - sum(part.seconds for part in affected)
+    first = Part(Kind.RUNNING, "running", spent.productive + kept)
+    return [first, *affected[1:]]
+
+
+def share_percent(parts: Sequence[Part]) -> list[int]:
+    """Return the percentage of each part. They add up to 100, unless the total is 0."""
+    total = sum(part.seconds for part in parts)
+    if not total:
+        return [0] * len(parts)
+    shares = [part.seconds * 100 // total for part in parts]
+    # The parts that lose most when they are rounded down get the missing percents.
+    order = sorted(range(len(parts)), key=lambda at: -(parts[at].seconds * 100 % total))
+    for at in order[: 100 - sum(shares)]:
+        shares[at] += 1
+    return shares
+
+
+def describe_interruption(one: Interruption) -> str:
+    """Return the cause of an interruption, for example "lost rank 3"."""
+    lost = parse_ranks(one.lost)
+    ranks = format_ranks(lost) if lost else "ranks"
+    if one.reason in _CAUSES:
+        return _CAUSES[one.reason]
+    if one.reason == CRASHED:
+        return f"crash of {ranks}"
+    if one.reason == NOT_READY:
+        return f"{ranks} not Ready"
+    if one.reason == AddressesReady.FailurePolicy.name:
+        return f"restart of all ranks after a failure of {ranks}"
+    return f"lost {ranks}"
+
+
+def _list_interruptions(spent: TimeSpent) -> Iterator[Part]:
+    if spent.earlier_count:
+        label = format_count(spent.earlier_count, "earlier interruption")
+        yield Part(Kind.LOST, label, spent.earlier_seconds)
+    for one in spent.interruptions:
+        yield Part(Kind.LOST, describe_interruption(one), one.seconds, one.time, one.ranks)
+
+
+def _affects(part: Part, rank: int) -> bool:
+    # The ranks of earlier interruptions are unknown, so they count for all ranks.
+    return not part.ranks or rank in parse_ranks(part.ranks)

@@ -1,0 +1,74 @@
+"""Formats the report on a job's time as a sentence, a table and data. No I/O."""
+
+from typing import Any
+
+from dijob.api.status import parse_time
+from dijob.cli.goodput.parts import Kind, Part, divide_rank_time, divide_time, share_percent
+from dijob.cli.printing import format_table
+from dijob.core.report.time_spent import TimeSpent
+
+NOT_COUNTED = "no operator has counted the time of this job: it ended under an older version"
+
+
+def format_sentence(spent: TimeSpent) -> str:
+    """Return the goodput and what the rest of the time was spent on, the largest part first."""
+    parts = divide_time(spent)
+    if not spent.total:
+        return "goodput: no time has been counted yet"
+    shares = dict(zip(parts, share_percent(parts), strict=True))
+    rest = sorted((part for part in parts[1:] if shares[part]), key=lambda part: -part.seconds)
+    words = (f"{shares[part]} % {part.label}{_at(part, spent)}" for part in rest)
+    goodput = f"goodput {shares[parts[0]]} %"
+    return f"{goodput}: {', '.join(words)}" if rest else goodput
+
+
+def _at(part: Part, spent: TimeSpent) -> str:
+    """Return when a part began, with the date if it differs from that of the first second."""
+    began, since = parse_time(part.began), parse_time(spent.since)
+    if not (began and since):
+        return ""
+    return f" at {began:%H:%M}" if began.date() == since.date() else f" at {began:%Y-%m-%d %H:%M}"
+
+
+def format_report(spent: TimeSpent, created: str) -> str:
+    """Return the table of all parts, and the sentence."""
+    parts = divide_time(spent)
+    shares = share_percent(parts)
+    # The running time is always shown, because the goodput is its share.
+    rows = [
+        (part.label, str(part.seconds), f"{share} %", part.began, part.ranks)
+        for part, share in zip(parts, shares, strict=True)
+        if part.seconds or part.kind is Kind.RUNNING
+    ]
+    head = ("TIME SPENT", "SECONDS", "SHARE", "BEGAN", "RANKS")
+    total = ("total", str(spent.total), "100 %" if spent.total else "0 %", spent.since, "")
+    return "\n".join([format_table([head, *rows, total]), "", *_notes(spent, created)])
+
+
+def _notes(spent: TimeSpent, created: str) -> list[str]:
+    since, begin = parse_time(spent.since), parse_time(created)
+    late = since and begin and since > begin
+    note = f"counted since {spent.since}; the time since the job's creation ({created}) is unknown"
+    return [format_sentence(spent), *([note] if late else [])]
+
+
+def report_data(spent: TimeSpent, ranks: range) -> dict[str, Any]:
+    """Return the report as data, for -o json and -o yaml."""
+    parts = divide_time(spent)
+    return {
+        "since": spent.since,
+        "activity": spent.activity.value,
+        "totalSeconds": spent.total,
+        "goodput": round(spent.productive / spent.total, 4) if spent.total else None,
+        "sentence": format_sentence(spent),
+        "parts": [_part_data(part) for part in parts],
+        "ranks": [
+            {"rank": rank, "parts": [_part_data(part) for part in divide_rank_time(spent, rank)]}
+            for rank in ranks
+        ],
+    }
+
+
+def _part_data(part: Part) -> dict[str, Any]:
+    more = {name: value for name in ("began", "ranks") if (value := getattr(part, name))}
+    return {"kind": part.kind.value, "label": part.label, "seconds": part.seconds, **more}

@@ -1,0 +1,36 @@
+"""Reasons of the conditions that GitOps tools read to tell whether a job is healthy.
+
+Both conditions are the standard ones of kstatus (docs/decisions/066). They are True or absent.
+"""
+
+from dijob.reasons.catalogue import Reason, over, waiting
+
+
+class Reconciling(Reason):
+    """True: the job is not yet as its spec asks for, and the operator is working on it. Flux and
+    Helm show such a job as in progress. The message is `status.message`. Absent while the job runs,
+    and after it has ended.
+    """
+
+    Starting = waiting("the job does not run yet, or all of its ranks restart", status=True)
+    Suspending = waiting("the pods of the suspended job are terminating", status=True)
+    Queued = waiting("the job waits for admission by its queue, see Suspended", status=True)
+
+
+class Stalled(Reason):
+    """True: the job has failed, or the operator cannot continue without you. Flux and Helm show
+    such a job as failed. The message is that of the condition that explains why. Absent otherwise.
+    A training that makes no progress does not set this condition.
+    """
+
+    Failed = over("the job has failed, see Failed", status=True)
+    Invalid = waiting(
+        "the operator cannot do what the spec asks for, see Invalid",
+        "do what the condition Invalid says",
+        status=True,
+    )
+    PodRejected = waiting(
+        "the API server rejects the pods of the job as invalid, see PodsCreated",
+        "do what the condition PodsCreated says",
+        status=True,
+    )
