@@ -185,6 +185,11 @@ def _enum_option(
     help="Port of /livez, /readyz and /metrics; 0 disables them.",
 )
 @click.option(
+    "--job-metrics",
+    is_flag=True,
+    help=("Serve the progress of each job as a metric, and as JSON at /progress/NAMESPACE/NAME."),
+)
+@click.option(
     "--lease",
     default="",
     metavar="NAMESPACE/NAME",
@@ -222,6 +227,7 @@ def main(
         kubeconfig,
         health_port=options.pop("health_port"),
         channel_port=options.pop("channel_port"),
+        job_metrics=options.pop("job_metrics"),
         lease=lease,
         options=Options(**options),
     )

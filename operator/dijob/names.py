@@ -87,12 +87,12 @@ KUEUE_GROUP: Final = "kueue.x-k8s.io"
 KUEUE_QUEUE: Final = f"{KUEUE_GROUP}/queue-name"
 KUEUE_PRIORITY: Final = f"{KUEUE_GROUP}/priority-class"
 KUEUE_SECONDS: Final = f"{KUEUE_GROUP}/max-exec-time-seconds"
-# Annotations of a Workload that replaces a smaller one of the same job.
-KUEUE_ELASTIC: Final = f"{KUEUE_GROUP}/elastic-job"
-KUEUE_REPLACES: Final = f"{KUEUE_GROUP}/workload-slice-replacement-for"
 # On a DIJob with tasks: the last task and its `replicas`, when the operator last compared them with
 # spec.replicas (api/last_task.py).
 ANNOTATION_LAST_TASK: Final = f"{GROUP}/last-task"
+# Annotations of a Workload that replaces a smaller one of the same job.
+KUEUE_ELASTIC: Final = f"{KUEUE_GROUP}/elastic-job"
+KUEUE_REPLACES: Final = f"{KUEUE_GROUP}/workload-slice-replacement-for"
 # A hash of the part of the spec from which a pod, or the job's NetworkPolicy, was created.
 ANNOTATION_TEMPLATE: Final = f"{GROUP}/template-hash"
 

@@ -39,6 +39,7 @@ SETS: dict[str, dict[str, Any]] = {
         "serviceMonitor": {"enabled": True, "interval": "10s", "labels": {"release": "prometheus"}},
         "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
         "grafanaDashboard": {"enabled": True},
+        "jobMetrics": True,
         "networkPolicy": {
             "jobs": True,
             "enabled": True,

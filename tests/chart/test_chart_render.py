@@ -177,6 +177,7 @@ def test_the_flags_follow_the_values(offline: Lab) -> None:
         "--log-level=debug",
         "--log-format=json",
         "--health-port=9090",
+        "--job-metrics",
     ]
     assert container["image"] == "dijob/operator@sha256:" + "a" * 64
     assert container["ports"] == [
@@ -239,6 +240,26 @@ def test_without_a_channel_the_operator_has_one_port(offline: Lab) -> None:
     assert not any("channel" in argument for argument in container["args"])
     assert container["ports"] == [{"name": "health", "containerPort": 8080}]
     assert not of(without, "Service")
+
+
+@pytest.mark.parametrize(("channel", "server"), [(True, False), (False, True), (False, False)])
+def test_without_a_way_for_progress_there_is_no_column(
+    offline: Lab, channel: bool, server: bool
+) -> None:
+    values = {"launcher": {"channel": channel}, "server": {"enabled": server}}
+    crd = one(parsed(render(offline, values)), "CustomResourceDefinition")
+    columns = crd["spec"]["versions"][0]["additionalPrinterColumns"]
+    assert ("Progress" in {column["name"] for column in columns}) is (channel or server)
+
+
+def test_autoscalers_find_the_progress_of_jobs_at_a_service(offline: Lab) -> None:
+    plain, made = (parsed(render(offline, {"jobMetrics": on})) for on in (False, True))
+    before, after = (
+        {each["metadata"]["name"] for each in of(objects, "Service")} for objects in (plain, made)
+    )
+    assert (before, after) == ({"dijob-channel"}, {"dijob-channel", "dijob-metrics"})
+    (container,) = one(made, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert "--job-metrics" in container["args"]
 
 
 def test_a_network_policy_without_peers_admits_no_traffic(offline: Lab) -> None:

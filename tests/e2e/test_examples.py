@@ -10,11 +10,13 @@ pytestmark = pytest.mark.e2e
 def test_every_example_has_a_test() -> None:
     """Tests are here, in test_first_steps.py (dijob.yaml), test_dqn_losses.py (cartpole-dqn),
     test_tasks_dqn.py (cartpole-tasks and its other files), test_learners_collectors.py,
-    test_recipes.py, apiserver/test_api.py (gpu), and in the tests about runtimes and queues.
+     test_resume.py, test_recipes.py, apiserver/test_api.py (gpu), test_local.py (cartpole-ddp,
+     league), and in the tests about runtimes and queues.
     """
     known = {"dijob.yaml", "star.yaml", "cartpole-dqn.yaml", "cartpole-tasks.yaml"}
     known |= {"volume.yaml", "tensorboard.yaml", "evaluate.yaml"}
     known |= {"dataset.yaml", "own-image.yaml", "gpu.yaml", "learners-collectors.yaml"}
+    known |= {"cartpole-ddp.yaml", "league.yaml", "resume.yaml"}
     known |= {
         "events.yaml",
         "torch.yaml",

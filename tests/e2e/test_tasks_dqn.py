@@ -118,6 +118,7 @@ def learns_through_a_loss_and_a_suspension(space: Space, folder: Path) -> None:
     measured("iterations until a new policy has learned something", learned)
     before = {pod["metadata"]["name"]: pod["metadata"]["labels"] for pod in space.pods(NAME)}
     assert list(before) == NAMES
+    space.until("its learner has reported", lambda: lacking_progress(space, learned), 20)
 
     space.kubectl("delete", "pod", LEARNER)
     begun = until_goes_on(space, learned)
@@ -143,6 +144,18 @@ def learns_through_a_loss_and_a_suspension(space: Space, folder: Path) -> None:
     # Ranks that were still running when the learner had succeeded got SIGTERM, and none was killed.
     assert {ended[f"{NAME}-collector-{number}"] for number in range(2)} <= {0, TERM}
     assert KILLED not in ended.values()
+
+
+def lacking_progress(space: Space, iteration: int) -> str:
+    """Return the status's progress until it has this iteration, a return, and the share of time
+    that the learner waits for the collectors.
+    """
+    known = space.status(NAME).get("progress", {})
+    wanted = {"iteration", "envStep", "episodeReturn", "waitingPercent", "bufferPercent"}
+    enough = wanted <= known.keys() and known["iteration"] >= iteration
+    if enough:
+        measured("progress of the learner", known)
+    return "" if enough else f"{known}"
 
 
 def with_target(body: Body, target: float) -> Body:

@@ -6,6 +6,7 @@ time. The first line of a docstring states the requirement. The ids are those of
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -378,3 +379,15 @@ def test_h17_scaling(field: Field) -> None:
 def test_c5_address(field: Field) -> None:
     """A ditask command with its own address runs as outside a job."""
     field.space.until_true("c05", "Succeeded", 240)
+
+
+@pytest.mark.parametrize("job", ["c13-dqn", "c13-ppo"])
+def test_c13_progress(field: Field, job: str) -> None:
+    """The serial pipelines of DI-engine report their progress without the HTTP server."""
+    field.space.until_true(job, "Succeeded", 240)
+    progress = field.space.status(job)["progress"]
+    assert progress["iteration"] >= 100, progress
+    assert progress["envStep"] > 0, progress
+    assert re.fullmatch(r"iter \d+, step \d+, return [0-9.]+", progress["line"]), progress
+    # Only programs that get their data from other processes are measured.
+    assert "waitingPercent" not in progress

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,7 +38,7 @@ def test_ditasks_defaults_are_the_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 OPTIONS = (
     *("platform", "topology", "parallel_workers", "labels", "mq_type", "node_ids", "main"),
-    *("address", "protocol"),
+    *("address", "protocol", "ports"),
 )
 
 
@@ -78,3 +79,28 @@ def test_c5_a_ditask_with_its_own_address_runs_as_outside_a_job(
     with suppress(click.UsageError):  # an argument after `--`
         assert (ditask_with(*words)["platform"] is None) is own
     assert (OWN_WIRING in os.environ) is own
+
+
+@pytest.mark.parametrize(
+    ("words", "ports"),
+    [
+        ("--parallel-workers 2 --ports 6000,6001", "6000"),
+        ("--ports=6000", "6000"),
+        ("--ports 6000,x", "6000,x"),
+        ("--address 127.0.0.1 --parallel-workers 2 --ports 6000,7000", "6000,7000"),
+        ("--platform slurm --ports 6000,7000", "6000,7000"),
+    ],
+)
+def test_a_list_of_consecutive_ports_becomes_its_first_port(words: str, ports: str) -> None:
+    assert ditask_with(*words.split())["ports"] == ports
+
+
+def test_a_list_of_other_ports_ends_the_program_with_the_port_to_pass(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    log.touch()
+    monkeypatch.setenv("DIJOB_TERMINATION_LOG", str(log))
+    with pytest.raises(SystemExit):
+        ditask_with("--parallel-workers", "2", "--ports", "6000,7000")
+    assert log.read_text().endswith("With 2 workers, pass only the first port: 6000")

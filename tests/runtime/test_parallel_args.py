@@ -157,10 +157,18 @@ def test_a_rank_that_dials_no_other_gets_an_empty_list(monkeypatch: pytest.Monke
 
 def test_ports_that_the_peers_cannot_know_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     put(monkeypatch, MESH)
-    with pytest.raises(ValueError, match="pass only the first port"):
-        parallel_args(ports=[6000, 7000])
+    for ports in [6000, 7000], [6000, 6001, 6002], [6001, 6000], [6000]:
+        with pytest.raises(ValueError, match=rf"pass only the first port: {ports[0]}$"):
+            parallel_args(ports=ports)
     given = parallel_args(ports=[6000, 7000], attach_to=["tcp://10.0.0.1:6000"])
     assert (given["ports"], given["attach_to"]) == ([6000, 7000], ["tcp://10.0.0.1:6000"])
+
+
+def test_a_list_of_the_ports_of_all_workers_is_its_first_port(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    put(monkeypatch, MESH)
+    assert parallel_args(ports=[6000, 6001]) == parallel_args(ports=6000)
 
 
 def test_with_another_queue_no_rank_is_dialed(monkeypatch: pytest.MonkeyPatch) -> None:

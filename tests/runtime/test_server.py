@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import dijob_runtime
 import pytest
 from dijob_runtime import ServerError, server
 from dijob_runtime.hook import progress
@@ -104,21 +105,22 @@ def test_without_a_server_the_error_names_the_missing_variable(
     monkeypatch.delenv("DI_SERVER_URL", raising=False)
     with pytest.raises(ServerError, match=r"DI_SERVER_URL is not set.*server\.enabled"):
         server.request_replicas(2)
-    server.report(iteration=1)  # has no effect
+    dijob_runtime.report(iteration=1)  # has no effect
 
 
 def test_the_end_of_a_process_waits_for_its_last_report(peer: Server) -> None:
     peer.pause = 0.3
-    server.report(iteration=7)
+    dijob_runtime.report(iteration=7)
     server._reporter.send()  # like atexit
     assert [body for _, _, body in peer.asked] == [{"iteration": 7}]
 
 
 FORKS = """
 import os, sys, threading
+import dijob_runtime
 from dijob_runtime import server
 
-server.report(iteration=1)
+dijob_runtime.report(iteration=1)
 locked, go = threading.Event(), threading.Event()
 
 def hold():
@@ -129,7 +131,7 @@ def hold():
 threading.Thread(target=hold).start()
 locked.wait()
 if os.fork() == 0:
-    server.report(iteration=2)
+    dijob_runtime.report(iteration=2)
     sys.exit(3)  # like the end of a program, with its registered functions
 _, status = os.wait()
 go.set()
@@ -138,13 +140,14 @@ print(os.WEXITSTATUS(status))
 # Python 3.12 and later cannot start threads after the main thread has ended.
 NO_THREADS = """
 import threading
+import dijob_runtime
 from dijob_runtime import server
 
 def start(self):
     raise RuntimeError("can't start new thread")
 
 threading.Thread.start = start
-server.report(iteration=4)
+dijob_runtime.report(iteration=4)
 print("went on")
 """
 
@@ -167,11 +170,12 @@ def test_a_report_stops_no_program_and_is_sent_at_its_end(
 
 WORKER = """
 import multiprocessing, sys, threading
+import dijob_runtime
 from dijob_runtime import server
 
 def work():
     threading.Thread.start = lambda _: None  # the thread sends nothing before the end
-    server.report(iteration=5)
+    dijob_runtime.report(iteration=5)
 
 if __name__ == "__main__":
     worker = multiprocessing.get_context(sys.argv[1]).Process(target=work)
@@ -239,7 +243,7 @@ def test_a_figure_is_sent_as_the_server_takes_it_or_left_out_with_a_word(
     peer: Server, capsys: pytest.CaptureFixture[str], said: dict[str, Any], sent: dict[str, Any]
 ) -> None:
     for _ in range(2):
-        server.report(**said)
+        dijob_runtime.report(**said)
     server._reporter.send()
     assert {json.dumps(body) for _, _, body in peer.asked} == {json.dumps(sent)}
     left_out = capsys.readouterr().err.splitlines()
@@ -252,7 +256,7 @@ def test_a_figure_is_sent_as_the_server_takes_it_or_left_out_with_a_word(
 def test_a_closed_stderr_is_no_reason_to_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     with open(os.devnull, "w") as closed:
         monkeypatch.setattr(sys, "stderr", closed)
-    server.report(episode_return=float("nan"))
+    dijob_runtime.report(episode_return=float("nan"))
 
 
 def test_an_answer_of_another_form_does_not_end_the_reporting(
@@ -262,7 +266,7 @@ def test_an_answer_of_another_form_does_not_end_the_reporting(
     peer.answer = "[]"
     for number in range(2):
         peer.came.clear()
-        server.report(iteration=number)
+        dijob_runtime.report(iteration=number)
         assert peer.came.wait(10)
     assert [body for _, _, body in peer.asked] == [{"iteration": 0}, {"iteration": 1}]
 

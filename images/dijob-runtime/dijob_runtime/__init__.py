@@ -5,7 +5,8 @@ only the standard library. The modules for torchrpc also need DI-engine and torc
 """
 
 from dijob_runtime.parallel import parallel_args
-from dijob_runtime.server import ServerError, report, request_replicas
+from dijob_runtime.progress import report
+from dijob_runtime.server import ServerError, request_replicas
 from dijob_runtime.world import NotReachable, PodWorld
 
 __all__ = ["NotReachable", "PodWorld", "ServerError", "parallel_args", "report", "request_replicas"]

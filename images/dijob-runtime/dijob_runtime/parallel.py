@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from dijob_runtime.messages import log_message
+from dijob_runtime.ports import first_port
 from dijob_runtime.world import FOLDER, PodWorld, wait_for_peers, wait_for_redis
 
 # DI-engine's first port under Kubernetes (ding 0.5.3, ding/entry/cli_parsers/k8s_parser.py).
@@ -42,6 +43,8 @@ def parallel_args(**given: Any) -> dict[str, Any]:
         return {"n_parallel_workers": 1, **given}
     _report_conflicts(world, given)
     world = with_arguments(world, given)
+    if _is_list_of_ports(world, given):
+        given = {**given, "ports": first_port(given["ports"], world.workers)}
     args = _common_arguments(world)
     args.update(redis_arguments() if world.mq_type == "redis" else _nng_arguments(world, given))
     args.update(given)
@@ -148,6 +151,12 @@ def _common_arguments(world: PodWorld) -> dict[str, Any]:
     }
 
 
+def _is_list_of_ports(world: PodWorld, given: dict[str, Any]) -> bool:
+    """Whether the ports are a list, and the other ranks must know them to connect."""
+    connects = world.mq_type != "redis" and "attach_to" not in given
+    return connects and not isinstance(given.get("ports", BASE_PORT), int)
+
+
 def _nng_arguments(world: PodWorld, given: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments for nng and torchrpc: listen on the pod's own address with one port per
     worker, and connect to all workers of the ranks that the topology selects.
@@ -155,11 +164,6 @@ def _nng_arguments(world: PodWorld, given: dict[str, Any]) -> dict[str, Any]:
     first = given.get("ports", BASE_PORT)
     if "attach_to" in given:
         return {"protocol": "tcp", "address": world.addresses[world.rank], "ports": first}
-    if not isinstance(first, int):
-        raise ValueError(
-            f"ports is {first!r}; pass only the first port: worker i of each pod listens on port"
-            " + i"
-        )
     return {
         "protocol": "tcp",
         "address": world.addresses[world.rank],

@@ -1,24 +1,22 @@
 """Client of the operator's HTTP server, for programs in the pods of a DIJob: change the number of
-replicas, and report the training's progress.
+replicas, and send the training's progress.
 
 A pod has the server's address and a token only if the cluster's administrator has enabled the
-server (docs/server.md). Reporting must never disrupt the training, so `report` never blocks and
-never raises.
+server (docs/server.md). Reporting must never disrupt the training, so `post_progress` never blocks
+and never raises.
 """
 
 from __future__ import annotations
 
 import atexit
 import json
-import math
-import operator
 import os
 import threading
 import time
 from contextlib import suppress
 from http.client import HTTPException
 from multiprocessing.util import Finalize
-from typing import Any, SupportsFloat
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
@@ -55,45 +53,14 @@ def request_replicas(replicas: int) -> int:
         raise ServerError(200, f"{at} is not a DIJob server: it answered {answer!r:.80}") from None
 
 
-def report(
-    iteration: SupportsFloat | None = None,
-    env_step: SupportsFloat | None = None,
-    episode_return: SupportsFloat | None = None,
-) -> None:
-    """Report the training's progress, for `kubectl get dijobs` and the job's status.
-
-    You can call this function as often as you like. It returns at once, and a thread sends the
-    newest values every 10 s. Without a server it does nothing. A failed request is logged once on
-    stderr, and the program continues. If a value is not a finite number, this is logged once, and
-    only the other values are sent.
-    """
-    if not os.environ.get(URL):
-        return
-    said = {"iteration": iteration, "env_step": env_step, "episode_return": episode_return}
-    news = {}
-    for name, value in said.items():
-        if value is not None:
-            try:
-                news[name] = _check_figure(name, value)
-            except Exception as error:  # a tensor's own conversion may raise anything
-                _reporter.complain(name, error)
-    if news:
-        _reporter.add(news)
+def post_progress(news: dict[str, Any]) -> None:
+    """Send values to the server soon. A thread sends the newest values every 10 s."""
+    _reporter.add(news)
 
 
-def _check_figure(name: str, value: Any) -> float:
-    """Return the value in the form that the server accepts: a finite number, or an integer for a
-    count.
-
-    Raises ValueError if the number is not finite, and any exception of the value's own conversion.
-    """
-    try:
-        number: float = operator.index(value)
-    except TypeError:
-        number = float(value)
-    if not math.isfinite(number):
-        raise ValueError(f"{number} is not a finite number")
-    return number if name == "episode_return" else int(number)
+def complain(what: str, why: Exception) -> None:
+    """Log once that a value is not reported."""
+    _reporter.complain(what, why)
 
 
 class _Reporter:

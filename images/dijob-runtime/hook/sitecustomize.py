@@ -35,34 +35,52 @@ PATCHES = {
     "ding.framework.task": "dijob_runtime.hook.task",
     "ding.framework.parallel": "dijob_runtime.hook.parallel",
     "ding.framework.middleware.distributer": "dijob_runtime.hook.distributer",
+    "ding.framework.middleware.functional.data_processor": "dijob_runtime.hook.fetcher",
+    "ding.framework.middleware.functional.evaluator": "dijob_runtime.hook.evaluator",
+    "ding.framework.middleware.functional.trainer": "dijob_runtime.hook.trainer",
+    "ding.envs.env_manager.base_env_manager": "dijob_runtime.hook.environments",
+    "ding.envs.env_manager.subprocess_env_manager": "dijob_runtime.hook.environments",
+    "ding.utils.log_helper": "dijob_runtime.hook.tables",
+    "ding.worker.learner.base_learner": "dijob_runtime.hook.learner",
     "ding.framework.message_queue.nng": "dijob_runtime.hook.nng",
     "ding.framework.message_queue.redis": "dijob_runtime.hook.redis",
+    "ding.utils": "dijob_runtime.hook.dist_context",
+    "ding.utils.pytorch_ddp_dist_helper": "dijob_runtime.hook.ddp",
+    "ding.worker.learner.learner_hook": "dijob_runtime.hook.learner_hook",
+    "ding.framework.middleware.functional.termination_checker": (
+        "dijob_runtime.hook.termination_checker"
+    ),
+    "ding.config.config": "dijob_runtime.hook.resume",
     "mpire.worker": "dijob_runtime.hook.mpire",
 }
 
+# The modules before whose execution another module's `prepare` function runs.
+PREPARED = {"ding": "dijob_runtime.hook.compat"}
+
 
 class Finder:
-    """Finder for the modules in PATCHES, with a loader that patches them."""
+    """Finder for the modules in PATCHES and PREPARED, with the loader that handles them."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
         # type: (str, Optional[Sequence[str]], Optional[ModuleType]) -> Optional[ModuleSpec]
-        patch = PATCHES.get(name)
-        if patch is None:
+        patch, prepared = PATCHES.get(name), PREPARED.get(name)
+        if patch is None and prepared is None:
             return None
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = Patching(spec.loader, patch)  # type: ignore[assignment]
+            spec.loader = Patching(spec.loader, patch, prepared)  # type: ignore[assignment]
         return spec
 
 
 class Patching:
-    """Wraps a module's own loader, and patches the module after it has been executed."""
+    """Wraps a module's own loader, and runs the hook's code before or after the module."""
 
-    def __init__(self, loader, patch):
-        # type: (Any, str) -> None
+    def __init__(self, loader, patch, prepared):
+        # type: (Any, Optional[str], Optional[str]) -> None
         self._loader = loader
         self._patch = patch
+        self._prepared = prepared
 
     def __getattr__(self, name):
         # type: (str) -> Any
@@ -77,18 +95,27 @@ class Patching:
 
     def exec_module(self, module):
         # type: (ModuleType) -> None
+        if self._prepared is not None:
+            _call(self._prepared, "prepare", module)
         self._loader.exec_module(module)
-        try:
-            __import__(self._patch)
-            sys.modules[self._patch].patch(module)
-        except Exception as error:
-            # The patch does not fit the installed version of the module. The program must still run
-            # as it would without this hook, so the import does not fail.
-            text = (
-                "dijob: WARNING: unsupported version of %s, so this rank might not join its job:"
-                " %r\n"
-            )
-            sys.stderr.write(text % (module.__name__, error))
+        if self._patch is not None:
+            _call(self._patch, "patch", module)
+
+
+def _call(name, function, module):
+    # type: (str, str, ModuleType) -> None
+    """Import a module of the hook and call its function."""
+    try:
+        __import__(name)
+        found = getattr(sys.modules[name], function)
+        found(module) if function == "patch" else found()
+    except Exception as error:
+        # The hook does not fit the installed version of the module. The program must still run as
+        # it would without this hook, so the import does not fail.
+        text = (
+            "dijob: WARNING: unsupported version of %s, so this rank might not join its job: %r\n"
+        )
+        sys.stderr.write(text % (module.__name__, error))
 
 
 def run_the_images_own():

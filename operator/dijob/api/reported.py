@@ -1,7 +1,8 @@
-"""The part of a DIJob's status that its program reports through the HTTP server.
+"""The part of a DIJob's status that its program reports, through the launchers of its pods or
+through the HTTP server.
 
-The operator neither reads nor writes these fields. These fields have a separate model, so that the
-operator's status writes leave them alone.
+The plan of a job neither reads nor writes these fields. They have a separate model, so that the
+plan's status leaves them alone.
 """
 
 from typing import Annotated, Any
@@ -12,6 +13,8 @@ from dijob.api.status import Name, Number, Stored, Time
 
 MOST_PROFILINGS = 8
 
+Percent = Annotated[int, Field(ge=0, le=100)]
+
 
 class Progress(Stored):
     """The training's progress, as its processes report it."""
@@ -20,15 +23,22 @@ class Progress(Stored):
     """A one-line, human-readable summary of the other fields."""
     iteration: Number | None = None
     """The training iteration."""
-    env_step: Number | None = None
-    """Number of environment steps so far."""
-    episode_return: float | None = None
-    """The return of the last episode."""
     repeated_iterations: Number | None = None
     """Iterations that were lost in restarts, and that the program repeats, as far as the reports
     show it."""
+    env_step: Number | None = None
+    """Number of environment steps so far."""
+    episode_return: float | None = None
+    """The return of the last episode, or the mean return of the last evaluation."""
+    waiting_percent: Percent | None = None
+    """The share of time, in percent, that the process which trains waits for data from other
+    processes. An average over about 30 s."""
+    buffer_percent: Percent | None = None
+    """How full the replay buffer is, in percent."""
+    signal: float | None = None
+    """Any number that the program reports for an autoscaler."""
     time: Time = ""
-    """When the program last reported one of these values."""
+    """When the program last made progress or reported new values."""
     written: Time = ""
     """When the values were written to the status."""
 
@@ -45,10 +55,10 @@ class Profiling(Stored):
 
 
 class Reported(Stored):
-    """The values that the job's processes have reported to the HTTP server."""
+    """The values that the job's processes have reported."""
 
     progress: Progress | None = None
-    """The training progress that the program reports. Written at most once a minute."""
+    """The training progress that the program reports."""
     profilings: Annotated[tuple[Profiling, ...], Field(max_length=MOST_PROFILINGS)] = ()
     """The most recent objects that were posted to .../profilings."""
 

@@ -1,4 +1,4 @@
-"""Serves /livez, /readyz and /metrics.
+"""Serves /livez, /readyz and /metrics, and if enabled, the progress of each job.
 
 /livez fails if a watch has stopped while the apiserver responds to other requests, because a
 restart of the process then helps. /readyz fails until the initial lists are complete. kopf's own
@@ -9,14 +9,17 @@ import asyncio
 import logging
 from collections import Counter
 from dataclasses import dataclass
+from datetime import datetime
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic.alias_generators import to_camel
 
 from dijob import names
 from dijob.controller import metrics
 from dijob.controller.cache.children import Children
 from dijob.controller.cache.jobs import Jobs
+from dijob.controller.cache.stored_progress import recent_figures
 from dijob.controller.watch.audit import Audit
 from dijob.controller.watch.job_watch import JobWatch
 from dijob.core.report.time_spent import COUNTED
@@ -105,8 +108,24 @@ def limit_namespaces(phases: Counter[tuple[str, str]]) -> Counter[tuple[str, str
     return found
 
 
-async def serve_health(port: int, watchdog: Watchdog) -> None:
-    """Serve until canceled. Port 0 disables the server."""
+def measure_progress(jobs: Jobs, now: datetime) -> None:
+    """Set the gauges of the progress of all jobs."""
+    metrics.JOB_PROGRESS.clear()
+    for namespace, name in jobs.uids().values():
+        for figure, value in recent_figures(jobs.get((namespace, name)), now).items():
+            metrics.JOB_PROGRESS.labels(namespace, name, figure).set(value)
+
+
+def progress_document(jobs: Jobs, namespace: str, name: str, now: datetime) -> dict[str, float]:
+    """Return the recent progress of a job as JSON for autoscalers; {} if there is none."""
+    figures = recent_figures(jobs.get((namespace, name)), now)
+    return {to_camel(figure): value for figure, value in figures.items()}
+
+
+async def serve_health(port: int, watchdog: Watchdog, *, job_metrics: bool = False) -> None:
+    """Serve until canceled. Port 0 disables the server. With `job_metrics`, serve the progress of
+    each job, too.
+    """
     if port == 0:
         return
 
@@ -120,13 +139,24 @@ async def serve_health(port: int, watchdog: Watchdog) -> None:
 
     async def show(_: web.Request) -> web.Response:
         watchdog.measure()
+        if job_metrics:
+            measure_progress(watchdog.jobs, watchdog.clock.now())
         return web.Response(
             body=generate_latest(metrics.REGISTRY), headers={"Content-Type": CONTENT_TYPE_LATEST}
         )
+
+    async def show_progress(request: web.Request) -> web.Response:
+        names_ = (request.match_info["namespace"], request.match_info["name"])
+        found = progress_document(watchdog.jobs, *names_, watchdog.clock.now())
+        # An autoscaler takes an error as "unknown", and changes nothing.
+        missing = {"error": "the job does not run, or has not reported progress recently"}
+        return web.json_response(found or missing, status=200 if found else 404)
 
     app = web.Application()
     app.add_routes(
         [web.get("/livez", livez), web.get("/readyz", readyz), web.get("/metrics", show)]
     )
+    if job_metrics:
+        app.add_routes([web.get("/progress/{namespace}/{name}", show_progress)])
     async with serve_app(app, port):
         await asyncio.Event().wait()

@@ -52,6 +52,7 @@ class Settings:
     kubeconfig: str | None = None
     health_port: int = 8080
     channel_port: int = 8082
+    job_metrics: bool = False
     lease: LeaseName | None = None
     options: Options = field(default_factory=Options)
 
@@ -110,6 +111,7 @@ async def _run_replica(api: Api, settings: Settings, leads: Leadership) -> None:
             group.create_task(reconciler.foreign_pods.run(served))
             await reconciler.delivery.begin(api)
             reconciler.launchers.serve()
+            group.create_task(reconciler.progress.run())
             await queue.run()
 
     async def serve_launchers() -> None:
@@ -126,7 +128,11 @@ async def _run_replica(api: Api, settings: Settings, leads: Leadership) -> None:
             group.create_task(arrivals.release()),
             group.create_task(_until_it_went_back(audit.run(), stop)),
             group.create_task(_stop_for_others(api, settings.namespaces, left_out, stop)),
-            group.create_task(health.serve_health(settings.health_port, watchdog)),
+            group.create_task(
+                health.serve_health(
+                    settings.health_port, watchdog, job_metrics=settings.job_metrics
+                )
+            ),
             *([group.create_task(serve_launchers())] if options.channel else []),
         ]
         group.create_task(watch.run(stop))

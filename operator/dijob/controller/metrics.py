@@ -2,7 +2,7 @@
 
 docs/metrics.md is generated from the help texts (`make crds`), so they are written as sentences for
 the people who operate the cluster. No metric has a label for the job or the pod, because the number
-of series must not grow with the number of jobs.
+of series must not grow with the number of jobs. The only exception is disabled by default.
 """
 
 import platform
@@ -125,6 +125,14 @@ QUEUE_SECONDS = Histogram(
 
 LAUNCHERS = Gauge(
     "dijob_launchers_connected", "Number of launchers that are connected.", registry=REGISTRY
+)
+JOB_PROGRESS = Gauge(
+    "dijob_job_figure",
+    "Progress of a job and signals for its autoscaler, as in status.progress. Served only if the"
+    " chart value jobMetrics is true, by each replica. A job that does not run, or has reported"
+    " nothing for 5 minutes, has no series.",
+    ["job_namespace", "job_name", "what"],
+    registry=REGISTRY,
 )
 LISTS = Counter(
     "dijob_lists_sent_total",

@@ -29,6 +29,7 @@ from dijob.controller.queue.workqueue import Key, KnownError
 from dijob.controller.write.actor import Actor
 from dijob.controller.write.manager_event import report_manager
 from dijob.controller.write.outcome import PlanOutcome
+from dijob.controller.write.progress_writer import ProgressWriter
 from dijob.controller.write.recorder import Recorder
 from dijob.controller.write.status_writer import StatusWriter
 from dijob.core.actions import Action, DeleteJob, PodAction
@@ -68,7 +69,9 @@ class Reconciler:
         self._engines = EngineReader(api, options, clock)
         self._queues = QueueReader(api, children.workloads, options, clock)
         self._budgets = BudgetReader(api, clock)
-        self._status = StatusWriter(api, self.jobs, self._recorder, self.forget, clock)
+        self.progress = ProgressWriter(api, self.jobs, clock)
+        self.launchers.on_progress = self.progress.receive
+        self._status = StatusWriter(api, self.progress, self._recorder, self.forget, clock)
         self.quarantine = Quarantine(names.PLURAL)
 
     async def reconcile(self, key: Key) -> float | None:
@@ -165,6 +168,7 @@ class Reconciler:
         if key := self.jobs.key_of(uid):
             self.quarantine.clear("/".join(key))
         self.jobs.pop(uid)
+        self.progress.forget(uid)
         self._memories.forget(uid)
 
     def _observe(self, job: DIJob, memory: JobMemory) -> Observed:

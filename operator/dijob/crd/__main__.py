@@ -1,5 +1,6 @@
 """Writes the generated CRD and the pages about it; `--check` reports those that are out of date."""
 
+import re
 import sys
 from typing import Final
 
@@ -35,11 +36,16 @@ def generated_files() -> dict[str, str]:
 def chart_template(crd: str) -> str:
     """Return the CRD as a Helm template.
 
-    The template depends on two values: whether to install the CRD, and whether `helm uninstall`
-    keeps it. Raises ValueError if a description contains Helm's own delimiter.
+    The template depends on values: whether to install the CRD, whether `helm uninstall` keeps it,
+    and whether programs can report progress, without which the column would always be empty.
+    Raises ValueError if a description contains Helm's own delimiter.
     """
     if "{{" in crd:
         raise ValueError("the CRD contains {{, which Helm would interpret as a template action")
+    column = re.search(r"    - name: Progress\n(?:      .*\n)+", crd)
+    assert column is not None
+    condition = "{{- if or .Values.launcher.channel .Values.server.enabled }}"
+    crd = crd.replace(column[0], f"    {condition}\n{column[0]}    {{{{- end }}}}\n")
     name, rest = crd.split("spec:\n", 1)
     return (
         f"{{{{- if .Values.crds.install }}}}\n{_NOTE}{name}"

@@ -29,8 +29,6 @@ CATALOGUE: Final[tuple[type[Reason], ...]] = (
     Succeeded,
     Failed,
     Finished,
-    Reconciling,
-    Stalled,
     Invalid,
     Suspended,
     LauncherBypassed,
@@ -43,6 +41,8 @@ CATALOGUE: Final[tuple[type[Reason], ...]] = (
     Paused,
     Terminating,
     ChangesRefused,
+    Reconciling,
+    Stalled,
 )
 
 __all__ = [

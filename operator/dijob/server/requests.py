@@ -30,11 +30,12 @@ class ProgressRequest(BaseModel):
     iteration: Figure | None = None
     env_step: Figure | None = None
     episode_return: Annotated[float, Field(strict=True)] | None = None
+    signal: Annotated[float, Field(strict=True)] | None = None
 
     @model_validator(mode="after")
     def _says_something(self) -> "ProgressRequest":
         if not self.model_dump(exclude_none=True):
-            raise ValueError("set at least one of iteration, env_step and episode_return")
+            raise ValueError("set at least one of iteration, env_step, episode_return and signal")
         return self
 
     @property

@@ -124,4 +124,11 @@ def _restart_with(gang: Gang, lost: Sequence[int]) -> frozenset[int]:
     """Return the other ranks that restart if these are lost."""
     if gang.renews_all_on_loss:
         return frozenset(range(gang.size)) - frozenset(lost)
-    return frozenset[int]().union(*map(gang.dialers, lost)) - frozenset(lost)
+    found, added = frozenset[int](), frozenset(lost)
+    # A group restarts as a whole, and so do the ranks that connect to it.
+    while added - found:
+        found |= added
+        groups = (range(gang.size)[group.start : group.stop] for group in gang.groups)
+        touched = (group for group in groups if not found.isdisjoint(group))
+        added = frozenset[int]().union(*map(gang.dialers, found), *touched)
+    return found - frozenset(lost)

@@ -16,6 +16,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 
 # By file, and by sample.
 OF_EXAMPLES = {
+    "cartpole-ddp.yaml": "fc9e11fb3ceb892e",
     "cartpole-dqn.yaml": "1630f08aedbc89f9",
     "cartpole-tasks.yaml": "7b3f6cc447152fe3",
     "dataset.yaml": "82bdb49c4610952b",
@@ -23,10 +24,12 @@ OF_EXAMPLES = {
     "evaluate.yaml": "160945fe67bd2450",
     "events.yaml": "9f19bbdb0174d61e",
     "gpu.yaml": "425fb8ed692c521f",
+    "league.yaml": "50efaebb43352884",
     "learners-collectors.yaml": "cc95fe38dc6d126f",
     "oneflow.yaml": "4c0cd8fb0bb8244d",
     "own-image.yaml": "5c7a02bb92e826d1",
     "redis.yaml": "1abbc8a01b475482",
+    "resume.yaml": "e9c44c79e0531318",
     "runner.yaml": "899dac2f414845e5",
     "slurm.yaml": "4413c21120eb3bec",
     "star.yaml": "c71787974ae7534e",

@@ -74,6 +74,14 @@ def test_all_ranks_restart_with_the_scope_job() -> None:
     assert found.others == {0, 1}
 
 
+def test_a_task_with_a_runtime_of_its_own_restarts_as_a_group() -> None:
+    learner, collector = TASKS["tasks"]
+    tasks = [{**learner, "replicas": 2, "runtime": "torch"}, {**collector, "replicas": 1}]
+    spec = {**TASKS, "tasks": tasks, "topology": "star"}
+    assert choose_victims(running(spec=spec), placed(*"aaa"), DrillKind.RANK, 1).others == {0, 2}
+    assert choose_victims(running(spec=spec), placed(*"aaa"), DrillKind.RANK, 2).others == set()
+
+
 def test_the_learner_is_found_by_the_type_of_its_task() -> None:
     found = choose_victims(running(spec=TASKS), placed(*"aaa"), DrillKind.LEARNER)
     assert found.ranks == [0]

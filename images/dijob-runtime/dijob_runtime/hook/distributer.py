@@ -12,6 +12,7 @@ from functools import wraps
 from types import ModuleType
 from typing import Any
 
+from dijob_runtime.waiting import meter
 from dijob_runtime.world import PodWorld
 
 # Messages that were sent before the end may still arrive within this time, so that the last step
@@ -51,7 +52,9 @@ class Wait:
             self.ended_at = time.monotonic()
         elif time.monotonic() - self.ended_at > GRACE_SECONDS:
             raise Ended
+        before = time.monotonic()
         self._sleep(seconds)
+        meter.add_wait(time.monotonic() - before)
 
 
 def _ended_by(run: Any, wait: Wait) -> Any:

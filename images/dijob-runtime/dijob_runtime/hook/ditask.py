@@ -11,7 +11,9 @@ from types import ModuleType
 from typing import Any, Mapping
 
 from dijob_runtime.hook.kept import OWN_WIRING
+from dijob_runtime.messages import exit_with_error
 from dijob_runtime.parallel import redis_arguments
+from dijob_runtime.ports import first_port
 from dijob_runtime.world import PodWorld
 
 
@@ -52,9 +54,26 @@ def _patch_defaults(command: Any, jobs: Mapping[str, Any], queue: str) -> None:
             os.environ[OWN_WIRING] = "1"
         for option in options:
             option.default = (usual if own else jobs)[option.name]
-        return parse(context, words)
+        return parse(context, words if own else [*words, *_replace_ports(given, jobs)])
 
     command.parse_args = parse_args
+
+
+def _replace_ports(given: Mapping[str, Any], jobs: Mapping[str, Any]) -> list[str]:
+    """Return the option that replaces a list of ports, which DI-engine's k8s parser rejects."""
+    ports = str(given.get("ports") or "")
+    if "," not in ports or given.get("platform", "k8s") != "k8s":
+        return []
+    try:
+        numbers = [int(port) for port in ports.split(",")]
+        workers = int(given.get("parallel_workers") or jobs["parallel_workers"])
+    except ValueError:
+        return []  # DI-engine reports what is wrong
+    try:
+        return ["--ports", str(first_port(numbers, workers))]
+    except ValueError as error:
+        exit_with_error(str(error))
+        return []
 
 
 def has_own_world(given: Mapping[str, Any], queue: str) -> bool:

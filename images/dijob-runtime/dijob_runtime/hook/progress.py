@@ -1,8 +1,8 @@
-"""Reports the progress that DI-engine logs, if the operator has an HTTP server.
+"""Reports the progress that DI-engine's task pipelines log.
 
-DI-engine has no hook for the training's progress, but its middleware logs the progress in fixed
-formats (ding/framework/middleware/functional: trainer.py and evaluator.py). So the program does not
-have to be changed.
+The other hooks report the steps of the trainers and the results of the evaluators. A middleware
+that they do not know, or that of an older version, logs the same values in fixed formats
+(ding/framework/middleware/functional: trainer.py and evaluator.py).
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import os
 import re
 from typing import Any
 
-from dijob_runtime.server import URL, report
+from dijob_runtime.progress import FILES, report
+from dijob_runtime.server import URL
 
 MARK = "Train Iter("
 # The number of digits is limited to what Python's conversion and the server accept.
@@ -27,7 +28,7 @@ def watch_log() -> None:
 
     The record factory is used rather than a handler, because a program may replace its handlers.
     """
-    if os.environ.get(URL):
+    if os.environ.get(FILES) or os.environ.get(URL):
         logging.setLogRecordFactory(_wrap_factory(logging.getLogRecordFactory()))
 
 

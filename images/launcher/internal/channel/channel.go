@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"dijob-launcher/internal/env"
+	"dijob-launcher/internal/progress"
 )
 
 // State is what the launcher's program is doing.
@@ -55,18 +56,22 @@ const (
 	// The limit of a response. A list of 1,500 IPv6 addresses has 60 KB.
 	mostBytes = 1 << 20
 	logEvery  = time.Minute
+	// The shortest interval between two reports of the program's progress.
+	progressEvery = 3 * time.Second
 	// The kernel finds a connection whose other end is gone after about a quarter of a minute.
 	aliveEvery = 5 * time.Second
 )
 
 // message is a report (operator/dijob/controller/channel/server.py: _read_report).
 type message struct {
-	Job   string            `json:"job"` // NAMESPACE/NAME/UID
-	Pod   string            `json:"pod"`
-	IP    string            `json:"ip"`
-	Nonce string            `json:"nonce"`
-	State State             `json:"state"`
-	Has   map[string]string `json:"has"` // the newest response; null after the first report of a connection
+	Job   string `json:"job"` // NAMESPACE/NAME/UID
+	Pod   string `json:"pod"`
+	IP    string `json:"ip"`
+	Nonce string `json:"nonce"`
+	State State  `json:"state"`
+	// The newest progress of the program; absent if it has not reported any.
+	Progress *progress.Report  `json:"progress,omitempty"`
+	Has      map[string]string `json:"has"` // the newest response; null after the first report of a connection
 }
 
 // Config is what a channel needs.
@@ -87,11 +92,15 @@ type Channel struct {
 	changed chan struct{}
 	closed  chan struct{}
 
-	lock   sync.Mutex
-	state  State
-	said   map[string]string // the newest response
-	link   net.Conn          // nil while there is no connection
-	nonces []string          // of the requests without a response, oldest first
+	lock  sync.Mutex
+	state State
+	// The newest progress, and when it was last sent. Each report has the progress, so a new connection sends it again.
+	progress *progress.Report
+	sentAt   time.Time
+	pending  bool              // whether the newest progress has not been sent
+	said     map[string]string // the newest response
+	link     net.Conn          // nil while there is no connection
+	nonces   []string          // of the requests without a response, oldest first
 }
 
 // refusedError is a response that means that the operator will not accept this launcher's requests.
@@ -172,6 +181,23 @@ func (c *Channel) Report(state State) {
 	}
 	c.state = state
 	c.send(nil)
+}
+
+// ReportProgress tells the operator the program's progress if it has changed, at most every progressEvery. If that is not over
+// yet, a later call sends it; the last one is sent with the state Ended.
+func (c *Channel) ReportProgress(news *progress.Report) {
+	if c == nil || news == nil {
+		return
+	}
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if news.Same(c.progress) && !c.pending {
+		return
+	}
+	c.progress, c.pending = news, true
+	if time.Since(c.sentAt) >= progressEvery {
+		c.send(nil)
+	}
 }
 
 // Said returns the annotations in the operator's newest response, without their prefix; nil if there was none.
@@ -277,7 +303,13 @@ func (c *Channel) send(has map[string]string) {
 	if c.link == nil {
 		return
 	}
-	report := message{Job: c.config.Job, Pod: c.config.Pod, IP: c.config.IP, Nonce: rand.Text(), State: c.state, Has: has}
+	report := message{
+		Job: c.config.Job, Pod: c.config.Pod, IP: c.config.IP, Nonce: rand.Text(), State: c.state, Progress: c.progress, Has: has,
+	}
+	if c.progress != nil {
+		c.progress.SetIdle(time.Now())
+		c.sentAt, c.pending = time.Now(), false
+	}
 	body, _ := json.Marshal(report)
 	c.nonces = append(c.nonces, report.Nonce)
 	c.link.SetWriteDeadline(time.Now().Add(sendTimeout))

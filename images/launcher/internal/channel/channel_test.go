@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"dijob-launcher/internal/env/envtest"
+	"dijob-launcher/internal/progress"
 )
 
 const key = "a-key"
@@ -127,6 +128,33 @@ func TestAStateIsReportedWhileARequestIsOpen(t *testing.T) {
 	<-c.Changed()
 	if got := c.Said()["list-number"]; got != "2" {
 		t.Errorf("revision %q", got)
+	}
+}
+
+// count returns progress of this iteration.
+func count(iteration int64) *progress.Report { return &progress.Report{Iteration: &iteration} }
+
+func TestProgressIsSentAtMostEveryFewSecondsAndWithEachOtherReport(t *testing.T) {
+	o, c := open(t)
+	if got := o.receives(); got.Progress != nil {
+		t.Errorf("%+v", got.Progress)
+	}
+	c.ReportProgress(count(1))
+	if got := o.receives(); got.Progress == nil || *got.Progress.Iteration != 1 || got.State != Waiting {
+		t.Errorf("%+v", got)
+	}
+	// The same progress is not sent again. Newer progress waits, and comes with the next report.
+	for iteration := range int64(5) {
+		c.ReportProgress(count(1 + iteration))
+	}
+	c.Report(Ended)
+	if got := o.receives(); *got.Progress.Iteration != 5 || got.State != Ended {
+		t.Errorf("%+v", got)
+	}
+	o.link.Close()
+	o.accept()
+	if got := o.receives(); got.Progress == nil || *got.Progress.Iteration != 5 {
+		t.Errorf("%+v", got)
 	}
 }
 

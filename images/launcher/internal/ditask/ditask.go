@@ -2,9 +2,11 @@
 package ditask
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -40,6 +42,10 @@ func Run(words []string) int {
 		return 127
 	}
 	call := prepare(words)
+	if call.err != nil {
+		reach.Report(call.err)
+		return 1
+	}
 	if err := reach.Check(call.targets); err != nil {
 		reach.Report(err)
 		return 1
@@ -52,6 +58,7 @@ type call struct {
 	words   []string       // its arguments
 	queue   string         // the message queue; "" if it does not matter
 	targets []reach.Target // the addresses that must be reachable first
+	err     error          // why it is not run
 }
 
 // prepare decides how the image's ditask is run, and logs what the user should know about it.
@@ -71,7 +78,38 @@ func prepare(words []string) call {
 		return call{words: words, queue: users.values["mq"]}
 	}
 	options := users.withTheJobs()
-	return call{words: append(options.added, words...), queue: options.values["mq"], targets: options.targets()}
+	port, err := firstPort(options.values["ports"], options.values["workers"])
+	if err != nil {
+		return call{err: err}
+	}
+	words = append(options.added, words...)
+	if port != options.values["ports"] {
+		options.values["ports"] = port
+		words = append(words, "--ports", port)
+	}
+	return call{words: words, queue: options.values["mq"], targets: options.targets()}
+}
+
+// firstPort returns the first port of a list in --ports. DI-engine's k8s parser accepts only one number, from which it derives
+// the ports of all workers of all ranks. So a list must contain the same ports that DI-engine would derive.
+func firstPort(ports, workers string) (string, error) {
+	first, _, isList := strings.Cut(ports, ",")
+	if !isList {
+		return ports, nil
+	}
+	number, err := strconv.Atoi(strings.TrimSpace(first))
+	if err != nil {
+		return ports, nil // DI-engine reports what is wrong
+	}
+	var expected []string
+	for worker := range max(1, env.Natural(workers)) {
+		expected = append(expected, strconv.Itoa(number+worker))
+	}
+	if strings.Join(expected, ",") != strings.ReplaceAll(ports, " ", "") {
+		return "", fmt.Errorf("--ports %s: in a DIJob, worker i of each rank listens on the first port + i, because the other ranks know"+
+			" only one number. With --parallel-workers %d, pass --ports %d", ports, len(expected), number)
+	}
+	return expected[0], nil
 }
 
 // becomeDitask replaces this process with the image's ditask for this message queue.

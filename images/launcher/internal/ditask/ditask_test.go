@@ -175,6 +175,44 @@ func TestChecksTheAddressesToWhichItConnects(t *testing.T) {
 	}
 }
 
+// DI-engine's k8s parser ends with a ValueError for any list.
+func TestAListOfConsecutivePortsBecomesItsFirstPort(t *testing.T) {
+	for ports, workers := range map[string]string{"6000,6001": "2", "6000, 6001,6002": "3"} {
+		t.Run(ports, func(t *testing.T) {
+			inJob(t, "DI_RANK=1 DI_PARALLEL_WORKERS="+workers)
+			got := prepare([]string{"-m", "a", "--ports", ports})
+			if last := got.words[len(got.words)-2:]; got.err != nil || strings.Join(last, " ") != "--ports 6000" {
+				t.Errorf("%q, %v", got.words, got.err)
+			}
+			if count := map[string]int{"2": 2, "3": 3}[workers]; len(got.targets) != count || got.targets[0].Address() != "10.0.0.1:6000" {
+				t.Errorf("%v", got.targets)
+			}
+		})
+	}
+}
+
+func TestAListOfOtherPortsIsRejectedWithTheOptionToPass(t *testing.T) {
+	for ports, workers := range map[string]string{"6000,7000": "2", "6000,6001": "1", "6000,6001,": "2", "6001,6000": "2"} {
+		t.Run(ports, func(t *testing.T) {
+			inJob(t, "DI_PARALLEL_WORKERS="+workers)
+			got := prepare([]string{"--ports=" + ports})
+			first, _, _ := strings.Cut(ports, ",")
+			want := "With --parallel-workers " + workers + ", pass --ports " + first
+			if got.err == nil || !strings.HasPrefix(got.err.Error(), "--ports "+ports+": ") || !strings.HasSuffix(got.err.Error(), want) {
+				t.Errorf("%v", got.err)
+			}
+		})
+	}
+}
+
+func TestACommandWithItsOwnAddressKeepsItsListOfPorts(t *testing.T) {
+	words := strings.Fields("--address 127.0.0.1 --topology alone --parallel-workers 2 --ports 6000,7000")
+	inJob(t, "")
+	if got := prepare(words); got.err != nil || !slices.Equal(got.words, words) {
+		t.Errorf("%q, %v", got.words, got.err)
+	}
+}
+
 func TestAPlatformSpecDisablesTheCheckAndSaysSo(t *testing.T) {
 	p := inJob(t, "DI_RANK=1")
 	got := prepare([]string{"--platform-spec", "{}"})

@@ -14,6 +14,7 @@ import (
 	"dijob-launcher/internal/channel"
 	"dijob-launcher/internal/env"
 	"dijob-launcher/internal/peers"
+	"dijob-launcher/internal/progress"
 )
 
 const (
@@ -24,6 +25,8 @@ const (
 	endPoll = 20 * time.Millisecond
 	// With a connection to the operator, every how many ticks the launcher looks for a new list in the kubelet's file.
 	connectedTicks = 10
+	// Where the processes of the program write their progress (images/dijob-runtime/dijob_runtime/progress.py).
+	progressVariable = "DIJOB_PROGRESS"
 )
 
 // run is one run of the user's command.
@@ -92,6 +95,7 @@ func Launch(command []string) int {
 				" them as part of a word. Save the text with Unix line endings"
 		}
 	}
+	r.reportProgress()
 	r.channel.Report(channel.Ended)
 	r.output.finish()
 	if why != "" {
@@ -221,6 +225,12 @@ func (r *run) start(command []string) *startError {
 	if err == nil {
 		if r.own {
 			forgetReports()
+			progress.Forget()
+		}
+		// A second launcher that `kubectl exec` started has no channel, so its program does not report.
+		os.Unsetenv(progressVariable)
+		if r.channel != nil {
+			os.Setenv(progressVariable, progress.FilesPath())
 		}
 		stdout, stderr := r.output.streams(os.Stdout, os.Stderr)
 		attributes := &os.ProcAttr{Files: []*os.File{os.Stdin, stdout, stderr}}
@@ -336,8 +346,16 @@ func (r *run) tick() {
 		return
 	}
 	r.watcher.warn()
+	r.reportProgress()
 	if !r.channel.Connected() || r.watcher.looks%connectedTicks == 0 {
 		r.check()
+	}
+}
+
+// reportProgress sends the program's progress to the operator.
+func (r *run) reportProgress() {
+	if r.channel != nil {
+		r.channel.ReportProgress(progress.Read())
 	}
 }
 

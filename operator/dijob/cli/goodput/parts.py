@@ -33,7 +33,7 @@ _CAUSES: Final = {
 
 
 @dataclass(frozen=True)
-class Part:
+class TimePart:
     """A part of the wall time. An interruption also has the time when it began, and the ranks that
     restarted.
     """
@@ -45,30 +45,30 @@ class Part:
     ranks: str = ""
 
 
-def divide_time(spent: TimeSpent) -> list[Part]:
+def divide_time(spent: TimeSpent) -> list[TimePart]:
     """Return the parts of the job's wall time, in a fixed order. Their sum is `spent.total`."""
     seconds = spent.seconds
     return [
-        Part(Kind.RUNNING, "running", spent.productive),
-        Part(Kind.REPEATED, "repeated iterations", spent.repeated),
+        TimePart(Kind.RUNNING, "running", spent.productive),
+        TimePart(Kind.REPEATED, "repeated iterations", spent.repeated),
         *_list_interruptions(spent),
-        Part(Kind.STARTING, "starting", seconds[Activity.STARTING]),
-        Part(Kind.WAITING, "waiting or suspended", seconds[Activity.WAITING]),
+        TimePart(Kind.STARTING, "starting", seconds[Activity.STARTING]),
+        TimePart(Kind.WAITING, "waiting or suspended", seconds[Activity.WAITING]),
     ]
 
 
-def divide_rank_time(spent: TimeSpent, rank: int) -> list[Part]:
+def divide_rank_time(spent: TimeSpent, rank: int) -> list[TimePart]:
     """Return the parts of one rank's time. A rank that kept running in an interruption was running
     in that time.
     """
     parts = divide_time(spent)
     affected = [part for part in parts if part.kind is not Kind.LOST or _affects(part, rank)]
     kept = spent.total - sum(part.seconds for part in affected)
-    first = Part(Kind.RUNNING, "running", spent.productive + kept)
+    first = TimePart(Kind.RUNNING, "running", spent.productive + kept)
     return [first, *affected[1:]]
 
 
-def share_percent(parts: Sequence[Part]) -> list[int]:
+def share_percent(parts: Sequence[TimePart]) -> list[int]:
     """Return the percentage of each part. They add up to 100, unless the total is 0."""
     total = sum(part.seconds for part in parts)
     if not total:
@@ -96,14 +96,15 @@ def describe_interruption(one: Interruption) -> str:
     return f"lost {ranks}"
 
 
-def _list_interruptions(spent: TimeSpent) -> Iterator[Part]:
+def _list_interruptions(spent: TimeSpent) -> Iterator[TimePart]:
     if spent.earlier_count:
         label = format_count(spent.earlier_count, "earlier interruption")
-        yield Part(Kind.LOST, label, spent.earlier_seconds)
+        yield TimePart(Kind.LOST, label, spent.earlier_seconds)
     for one in spent.interruptions:
-        yield Part(Kind.LOST, describe_interruption(one), one.seconds, one.time, one.ranks)
+        label = describe_interruption(one)
+        yield TimePart(Kind.LOST, label, one.seconds, began=one.time, ranks=one.ranks)
 
 
-def _affects(part: Part, rank: int) -> bool:
+def _affects(part: TimePart, rank: int) -> bool:
     # The ranks of earlier interruptions are unknown, so they count for all ranks.
     return not part.ranks or rank in parse_ranks(part.ranks)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from dijob.api.status import parse_time
-from dijob.cli.goodput.parts import Kind, Part, divide_rank_time, divide_time, share_percent
+from dijob.cli.goodput.parts import Kind, TimePart, divide_rank_time, divide_time, share_percent
 from dijob.cli.printing import format_table
 from dijob.core.report.time_spent import TimeSpent
 
@@ -22,7 +22,7 @@ def format_sentence(spent: TimeSpent) -> str:
     return f"{goodput}: {', '.join(words)}" if rest else goodput
 
 
-def _at(part: Part, spent: TimeSpent) -> str:
+def _at(part: TimePart, spent: TimeSpent) -> str:
     """Return when a part began, with the date if it differs from that of the first second."""
     began, since = parse_time(part.began), parse_time(spent.since)
     if not (began and since):
@@ -69,6 +69,6 @@ def report_data(spent: TimeSpent, ranks: range) -> dict[str, Any]:
     }
 
 
-def _part_data(part: Part) -> dict[str, Any]:
+def _part_data(part: TimePart) -> dict[str, Any]:
     more = {name: value for name in ("began", "ranks") if (value := getattr(part, name))}
     return {"kind": part.kind.value, "label": part.label, "seconds": part.seconds, **more}

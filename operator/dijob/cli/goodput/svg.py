@@ -7,7 +7,7 @@ in black and white. It has a title and a description for screen readers.
 from html import escape
 from typing import Final
 
-from dijob.cli.goodput.parts import Kind, Part, divide_rank_time
+from dijob.cli.goodput.parts import Kind, TimePart, divide_rank_time
 from dijob.cli.goodput.show import format_sentence
 from dijob.core.report.time_spent import TimeSpent
 
@@ -52,7 +52,7 @@ def draw_report(job: str, spent: TimeSpent, ranks: range) -> str:
     return "\n".join([*lines, "</svg>", ""])
 
 
-def _draw_bar(rank: int, parts: list[Part], y: int, total: int) -> list[str]:
+def _draw_bar(rank: int, parts: list[TimePart], y: int, total: int) -> list[str]:
     lines, x = [f'<text x="8" y="{y + 15}">rank {rank}</text>'], float(_LEFT)
     for part in parts:
         width = part.seconds / total * _WIDTH if total else 0.0

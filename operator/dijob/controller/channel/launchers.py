@@ -15,6 +15,7 @@ from dijob.api.status import format_time
 from dijob.controller.cache.store import Store
 from dijob.core.addresses import NO_LIST, ListCopy
 from dijob.core.observed.parse import list_copy
+from dijob.core.observed.progress import ProgressReport
 from dijob.core.observed.reports import LauncherReport, LauncherState, with_report
 from dijob.core.observed.views import Pod
 from dijob.process.clock import SYSTEM, Clock
@@ -65,14 +66,17 @@ class _Launcher:
 
 @dataclass
 class Launchers:
-    """The launchers by the uid of their pod. `on_change` is called with the owner of a pod after
-    news about its launcher. If not `enabled`, this operator has no channel, and all launchers are
-    silent.
+    """The launchers by the uid of their pod.
+
+    `on_change` is called with the owner of a pod after news about its launcher, and `on_progress`
+    with the progress in a report. If not `enabled`, this operator has no channel, and all launchers
+    are silent.
     """
 
     pods: Store[Pod]
     clock: Clock = SYSTEM
     on_change: Callable[[str], None] = lambda owner: None
+    on_progress: Callable[[str, ProgressReport], None] = lambda owner, report: None
     enabled: bool = True
     known: dict[str, _Launcher] = field(default_factory=dict, init=False)
     _blocked: set[str] = field(default_factory=set)

@@ -24,6 +24,7 @@ from typing import Any
 
 from dijob.controller import metrics
 from dijob.controller.channel.launchers import Annotations, Launchers
+from dijob.core.observed.progress import ProgressReport, parse_progress
 from dijob.core.observed.reports import LauncherState
 from dijob.core.observed.views import Pod
 from dijob.names import GROUP
@@ -40,7 +41,7 @@ MOST_CONNECTIONS, MOST_OF_ADDRESS, MOST_UNPROVEN = 20_000, 8, 2_000
 # How many bytes of incomplete requests all connections may hold.
 MOST_BUFFERED = 16 * 1024 * 1024
 # A connection may send this many requests at once, and this many per second in the long run. A
-# launcher sends five in its life.
+# launcher sends five in its life, and one every 3 s if its program reports progress.
 BURST, PER_SECOND = 20.0, 2.0
 # After a start of the operator, all launchers connect within a second. The event loop accepts one
 # connection per turn, so that a new job does not wait until the last launcher has been read: with
@@ -214,6 +215,8 @@ class LauncherConnection(asyncio.Protocol):
         self._pod, self._nonce = pod, said.nonce
         self._prove()
         self._server.launchers.receive(pod, self, said.state, said.ip, said.has)
+        if said.progress is not None:
+            self._server.launchers.on_progress(pod.owner, said.progress)
 
     def _prove(self) -> None:
         if self._timer is not None:
@@ -265,6 +268,7 @@ class _Said:
     nonce: str
     state: LauncherState
     has: Annotations | None
+    progress: ProgressReport | None
 
 
 def _read_report(body: bytes) -> _Said:
@@ -274,7 +278,8 @@ def _read_report(body: bytes) -> _Said:
         has = given.get("has")
         if has is not None:
             has = {f"{GROUP}/{key}": str(text) for key, text in has.items()}
-        return _Said(job, pod, ip, nonce, state=LauncherState(given["state"]), has=has)
+        state, progress = LauncherState(given["state"]), parse_progress(given.get("progress"))
+        return _Said(job, pod, ip, nonce, state=state, has=has, progress=progress)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise _RefusedRequest(400, f"the request is not a report: {error!r}") from error
 

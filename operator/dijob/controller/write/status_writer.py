@@ -15,9 +15,9 @@ from dijob.api.model import DIJob, Metadata
 from dijob.api.parse import parse_status
 from dijob.api.status import Status
 from dijob.controller import metrics
-from dijob.controller.cache.jobs import Jobs
 from dijob.controller.observe.memory import JobMemory
 from dijob.controller.queue.workqueue import KnownError
+from dijob.controller.write.progress_writer import ProgressWriter
 from dijob.controller.write.recorder import Recorder
 from dijob.core import pace
 from dijob.core.actions import Event
@@ -78,13 +78,14 @@ class StatusWriter:
     """
 
     def __init__(
-        self, api: Api, jobs: Jobs, recorder: Recorder, forget: Forget, clock: Clock
+        self, api: Api, progress: ProgressWriter, recorder: Recorder, forget: Forget, clock: Clock
     ) -> None:
         self._api = api
-        self._jobs = jobs
+        self._jobs = progress.jobs
         self._forget = forget
         self._clock = clock
         self._recorder = recorder
+        self._progress = progress
 
     async def write_conditions(self, body: Json, facts: list[Fact], memory: JobMemory) -> float:
         """Write conditions if no plan can be made, for example because the spec is invalid. Return
@@ -127,7 +128,8 @@ class StatusWriter:
             return due
         precondition = {"uid": meta.uid, "resourceVersion": meta.resource_version}
         unfit = _drop_invalid_field(self._jobs.get((meta.namespace, meta.name)) or {})
-        patch = {"metadata": precondition, "status": changes | again | unfit}
+        reported = self._progress.status_part(meta.uid)
+        patch = {"metadata": precondition, "status": changes | again | unfit | reported}
         path = JOBS.path(meta.namespace, meta.name)
         try:
             response = await self._api.patch(f"{path}/status", patch, whole=True)
@@ -146,6 +148,7 @@ class StatusWriter:
                 raise TooLargeError from error
             raise
         self._jobs.put(response)
+        self._progress.wrote(meta.uid, reported)
         memory.last_write = self._clock.monotonic()
         kept = parse_status(response)
         metrics.count_milestones(find_milestones(meta, old, kept, self._clock.now()))

@@ -115,9 +115,11 @@ class LocalQueue:
 
 @dataclass(frozen=True)
 class Quota:
-    """The quota of a ClusterQueue: how many Workloads wait for it, its nominal amount of each
-    resource in all flavors, and how much of it no Workload of the queue has reserved. Other queues
-    of the cohort ("": there is none) may have borrowed it.
+    """The quota of a ClusterQueue.
+
+    `pending` Workloads wait for it. `total` is its nominal amount of each resource in all flavors,
+    and `free` is what no Workload of the queue has reserved. Other queues of the cohort may have
+    borrowed from it.
     """
 
     pending: int = 0

@@ -39,7 +39,7 @@ export class Progress {
     );
     this.note.textContent = points.length
       ? `Recorded by this command since ${clock(since)}; not stored anywhere else.`
-      : line || "The job has not reported progress. A program can report it with dijob_runtime.report, which needs the HTTP server.";
+      : line || "The job has not reported progress. DI-engine's pipelines report it; other programs can call dijob_runtime.report.";
   }
 }
 

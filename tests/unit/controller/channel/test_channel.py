@@ -14,6 +14,7 @@ from dijob.controller.channel import launchers as launchers_module
 from dijob.controller.channel import server as server_module
 from dijob.controller.channel.launchers import NOTHING, Launchers
 from dijob.controller.channel.server import ChannelServer, LauncherConnection
+from dijob.core.observed.progress import ProgressReport
 from dijob.core.observed.views import Pod
 from dijob.names import GROUP
 from fakes.server_lab import Standing
@@ -371,6 +372,33 @@ async def test_a_pod_that_is_gone_is_forgotten() -> None:
         again.report()
         assert await again.answer() == (503, {})
         assert lab.launchers.known == {}
+
+
+async def test_progress_in_a_report_is_passed_on_and_triggers_no_reconciliation() -> None:
+    async with channel(pod()) as lab:
+        received: list[tuple[str, ProgressReport]] = []
+        lab.launchers.on_progress = lambda owner, report: received.append((owner, report))
+        peer = await lab.reported()
+        peer.report(has=None, progress={"iteration": 7, "idleSeconds": 2})
+        await until(lambda: received)
+        assert received == [(OWNER, ProgressReport(iteration=7, idle_seconds=2))]
+        assert lab.changed == [OWNER]
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [[1], "x", {"iteration": -1}, {"signal": "NaN"}, {"iteration": {"deep": [[]]}}, {"x": "y" * 9}],
+    ids=["list", "text", "negative", "no number", "deep", "unknown"],
+)
+async def test_forged_progress_is_ignored_and_the_report_counts(forged: object) -> None:
+    async with channel(pod()) as lab:
+        received: list[ProgressReport] = []
+        lab.launchers.on_progress = lambda _, report: received.append(report)
+        peer = await lab.reported()
+        peer.report(state="ready", has=None, progress=forged)
+        assert await peer.answer() == (204, {})
+        await until(lambda: lab.seen().ready)
+        assert received == []
 
 
 def these(**given: Any) -> Mapping[str, Any]:

@@ -82,7 +82,8 @@ async def test_a_job_that_raises_is_quarantined_until_it_changes(
     assert waits == [RESYNC_SECONDS] * 3
     statuses = [body["status"] for method, path, body in api.calls if path.endswith("/status")]
     assert len(statuses) == 1
-    (condition,) = statuses[0]["conditions"]
+    condition, health = statuses[0]["conditions"]
+    assert (health["type"], health["reason"]) == ("Stalled", "Invalid")
     assert (condition["type"], condition["status"], condition["reason"]) == (
         "Invalid",
         "True",

@@ -1,0 +1,74 @@
+"""Patch for DI-engine's DDP functions (ding/utils/pytorch_ddp_dist_helper.py): they also work in
+pods without a GPU.
+
+dist_init, and therefore DDPContext, requests the backend NCCL, and then divides by the number of
+GPUs. The functions that reduce numbers put them on a GPU.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import wraps
+from numbers import Integral, Number
+from types import ModuleType
+from typing import Any, Callable
+
+from dijob_runtime.devices import is_without_gpu
+from dijob_runtime.messages import log_message
+from dijob_runtime.world import PodWorld
+
+NOTE = (
+    "this pod has no GPU, so DI-engine's dist_init uses gloo instead of nccl. All ranks that train"
+    " together must be without a GPU"
+)
+
+
+def patch(module: ModuleType) -> None:
+    """Replace dist_init and the functions that reduce numbers, if this pod has no GPU."""
+    if PodWorld.read() is None or not is_without_gpu():
+        return
+    known: Any = module
+    known.dist_init = _on_cpu(known.dist_init, known)
+    known.allreduce_data = _with_tensors(known.allreduce_data)
+    known.reduce_data = _with_tensors(known.reduce_data)
+    known.synchronize = _do_nothing
+
+
+def _on_cpu(usual: Callable[..., Any], module: Any) -> Callable[..., Any]:
+    @wraps(usual)
+    def dist_init(backend: str = "nccl", *args: Any, **kwargs: Any) -> Any:
+        if backend == "nccl":
+            log_message(NOTE)
+            backend = "gloo"
+        # The error is that of the last step, which selects the GPU number `rank % GPUs`. The
+        # process group exists at that time.
+        with suppress(ZeroDivisionError):
+            return usual(backend, *args, **kwargs)
+        return module.get_rank(), module.get_world_size()
+
+    return dist_init
+
+
+def _with_tensors(usual: Callable[..., Any]) -> Callable[..., Any]:
+    """Reduce a number as a tensor on the CPU.
+
+    The type of the tensor is the same on all ranks, because gloo aborts the process otherwise.
+    DI-engine's collectors reduce the duration of their episodes, which is the integer 0 on ranks
+    without an episode, and a float on others.
+    """
+
+    @wraps(usual)
+    def reduce_on_cpu(x: Any, *args: Any, **kwargs: Any) -> Any:
+        import torch
+
+        if not isinstance(x, Number):
+            return usual(x, *args, **kwargs)
+        given = torch.as_tensor([x], dtype=torch.float64)
+        result = usual(given, *args, **kwargs).item()
+        return int(result) if isinstance(x, Integral) and result.is_integer() else result
+
+    return reduce_on_cpu
+
+
+def _do_nothing() -> None:
+    """Without a GPU, there is no work to wait for."""

@@ -1,0 +1,47 @@
+"""Patch for LogReduceHook (ding/worker/learner/learner_hook.py), which averages the learner's log
+over the ranks of DDP.
+
+In DI-engine 0.5.3, it moves values to the GPU whose number is the rank. In a second pod, there is
+no such GPU, and in a pod without a GPU, there is none at all. With this patch, the values are on
+the current device. It also rejects NumPy arrays, which LightZero's MuZero logs. With this patch,
+they are averaged like tensors.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from types import ModuleType
+from typing import Any
+
+from dijob_runtime.devices import find_device
+from dijob_runtime.world import PodWorld
+
+
+def patch(module: ModuleType) -> None:
+    """Patch the function from which LogReduceHook takes its device, and the values that it gets.
+    Other code in this module does not call the function. Later versions of DI-engine do not import
+    it here.
+    """
+    if PodWorld.read() is None:
+        return
+    known: Any = module
+    if hasattr(known, "get_rank"):
+        known.get_rank = find_device
+    usual = known.LogReduceHook.__call__
+
+    @wraps(usual)
+    def reduce_log(hook: Any, engine: Any) -> None:
+        engine.log_buffer = _convert_arrays(engine.log_buffer)
+        usual(hook, engine)
+
+    known.LogReduceHook.__call__ = reduce_log
+
+
+def _convert_arrays(value: Any) -> Any:
+    """Return a copy of the log with tensors in place of NumPy arrays."""
+    import numpy as np
+    import torch
+
+    if isinstance(value, dict):
+        return {name: _convert_arrays(each) for name, each in value.items()}
+    return torch.as_tensor(value) if isinstance(value, np.ndarray) else value

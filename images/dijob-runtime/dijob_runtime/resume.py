@@ -1,0 +1,159 @@
+"""Finds the experiment folder and the checkpoints from which a restarted training resumes.
+
+DI-engine creates a new folder if the experiment's folder exists, so a restarted program would train
+from the beginning. A folder is resumed only if it is on a volume and if this rank of this job
+created it with the same configuration. A file in the folder records that. Without this record, two
+ranks on a shared volume would write to one folder, and a changed configuration would continue with
+the old one's optimizer.
+
+This module decides. It imports neither DI-engine nor torch; hook/resume.py applies the decision.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import glob
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from dijob_runtime.world import FOLDER
+
+VARIABLE = "DIJOB_RESUME"
+OFF = "off"
+ALWAYS = "always"
+RECORD = ".dijob.json"
+# DI-engine appends this to the name of a folder that exists (ding 0.5.3, ding/config/config.py).
+TIMESTAMP = re.compile(r"_\d{6}_\d{6}")
+# The learner's folder of checkpoints (ding/worker/learner/learner_hook.py, SaveCkptHook).
+CHECKPOINTS = "ckpt/*.pth.tar"
+# Settings that may change between two runs of the same training: its length, its evaluation, how
+# often it logs and saves, and the sizes that to_ddp_config computes from the number of processes.
+MAY_CHANGE = frozenset(
+    {
+        "exp_name",
+        "stop_value",
+        "n_evaluator_episode",
+        "evaluator_env_num",
+        "collector_env_num",
+        "batch_size",
+        "n_sample",
+        "n_episode",
+        "hook",
+        "eval",
+        "manager",
+    }
+)
+# repr() of a function or an object contains its address.
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+# The open lock files of this process. A lock ends when its file is closed.
+_locks: dict[str, int] = {}
+
+
+def find_mount(folder: Path, mounts: str) -> str | None:
+    """Return the mount point below which a folder is, or None if that is the root file system.
+
+    `mounts` is the content of /proc/self/mountinfo. At any depth below a mount point, a file stays
+    as long as the volume does. The container's root file system is lost with each restart.
+    """
+    path = os.path.realpath(folder)
+    points = (_unescape_path(line.split()[4]) for line in mounts.splitlines() if line.strip())
+    above = [point for point in points if path == point or path.startswith(point.rstrip("/") + "/")]
+    found = max(above, key=len, default="/")
+    return None if found == "/" else found
+
+
+def describe_run(config: Any, create_config: Any, seed: Any, env: Mapping[str, str]) -> Any:
+    """Return the record of a run: its job, its rank, and a digest of its configuration."""
+    text = "\n".join([*_flatten("main", config), *_flatten("create", create_config), repr(seed)])
+    return {
+        "job": f"{env.get('DI_JOB_NAMESPACE', '')}/{env.get('DI_JOB_NAME', '')}",
+        "rank": env.get("DI_RANK", ""),
+        "config": hashlib.sha256(ADDRESS.sub("", text).encode("utf-8", "replace")).hexdigest(),
+    }
+
+
+def find_folder(name: str, record: Any, any_record: bool) -> str | None:
+    """Return the newest folder of an experiment that has this record and that no other process
+    uses. If `any_record` is true, the folder with the experiment's own name needs no record.
+    """
+    name = name.rstrip("/")
+    path = Path(name)
+    versions = sorted(
+        each
+        for each in path.parent.glob(f"{glob.escape(path.name)}_*")
+        if TIMESTAMP.fullmatch(each.name[len(path.name) :])
+    )
+    for each in reversed([path, *versions]):
+        matches = read_record(each) == record or (any_record and each == path and each.is_dir())
+        if matches and lock_folder(each):
+            return name + each.name[len(path.name) :]
+    return None
+
+
+def read_record(folder: Path) -> Any:
+    """Return the record in a folder, or None if the folder has no readable one."""
+    try:
+        return json.loads((folder / RECORD).read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def write_record(folder: Path, record: Any) -> None:
+    """Write the record of a run into its folder."""
+    (folder / RECORD).write_text(json.dumps(record) + "\n")
+
+
+def lock_folder(folder: Path) -> bool:
+    """Reserve a folder for this process. Return whether no process of this pod has reserved it.
+
+    The lock files are in the pod and not on the volume, because a storage server keeps the locks of
+    a lost node for minutes.
+    """
+    key = hashlib.sha256(os.path.realpath(folder).encode()).hexdigest()[:16]
+    if key in _locks:
+        return False
+    directory = FOLDER if os.access(FOLDER, os.W_OK) else Path(tempfile.gettempdir())
+    try:
+        descriptor = os.open(directory / f"resume-{key}", os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError:  # for example, another user has created the file
+        return True
+    try:
+        # Unlike flock(), child processes do not inherit this lock.
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return False
+    _locks[key] = descriptor
+    return True
+
+
+def list_checkpoints(folder: str) -> list[Path]:
+    """Return the checkpoints in a folder, the newest first."""
+
+    def age(path: Path) -> tuple[int, int]:
+        number = re.search(r"iteration_(\d{1,15})", path.name)
+        return path.stat().st_mtime_ns, int(number[1]) if number else -1
+
+    return sorted(Path(folder).glob(CHECKPOINTS), key=age, reverse=True)
+
+
+def _flatten(path: str, value: Any) -> Iterator[str]:
+    """Yield a line for each setting, sorted by name, without the settings that may change."""
+    if isinstance(value, Mapping):
+        for key in sorted(value, key=str):
+            if key not in MAY_CHANGE:
+                yield from _flatten(f"{path}.{key}", value[key])
+    else:
+        yield f"{path}={value!r}"
+
+
+def _unescape_path(text: str) -> str:
+    r"""Return a path of mountinfo with its escapes replaced, for example \040 for a space."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)

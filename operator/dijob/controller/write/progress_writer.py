@@ -1,0 +1,161 @@
+"""Keeps the newest progress that the launchers of each job have reported, and writes it to the
+job's status.
+
+Programs report often, and each write costs the API server a write of the whole job and an event for
+all of its watchers. So a job's progress is written only if it has changed, at most every
+INTERVAL_SECONDS, and the writes of all jobs share one slow stream (docs/decisions/062). Status
+writes that the operator makes anyway contain the newest progress as well.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from dijob.api.parse import parse_status
+from dijob.api.reported import Progress, count_repeated, in_words
+from dijob.api.status import format_time
+from dijob.controller.cache.jobs import Jobs
+from dijob.controller.cache.stored_progress import read_figures, read_progress
+from dijob.core import pace
+from dijob.core.observed.progress import ProgressReport
+from dijob.core.report.time_spent import has_restarted_since
+from dijob.kube.api import Api, Json, RequestError
+from dijob.kube.kinds import JOBS
+from dijob.process.clock import Clock
+
+log = logging.getLogger(__name__)
+
+# The shortest time between two writes of one job's progress. A process passes its values on after
+# 1 s, and a launcher after 3 s and a tick of 1 s, so that a value in a status is at most 15 s old.
+INTERVAL_SECONDS = 10.0
+LOOK_SECONDS = 0.5
+# How many jobs are written after each look: 20 writes per second for all jobs together. So with
+# more than 200 jobs that report, the interval of each job is longer.
+MOST_AT_ONCE = 10
+
+
+@dataclass
+class _Known:
+    """The newest values of one job.
+
+    `fresh` are the values that have not been written. `due` is the earliest time of the next write,
+    in monotonic seconds.
+    """
+
+    values: dict[str, Any] = field(default_factory=dict)
+    time: str = ""
+    fresh: bool = False
+    due: float = 0.0
+
+
+class ProgressWriter:
+    """The progress of all jobs by their uid."""
+
+    def __init__(self, api: Api, jobs: Jobs, clock: Clock) -> None:
+        self._api = api
+        self.jobs = jobs
+        self._clock = clock
+        self._known: dict[str, _Known] = {}
+
+    def receive(self, owner: str, report: ProgressReport) -> None:
+        """Note a report of one of a job's launchers. If several ranks report the same value, the
+        last report counts.
+        """
+        key = self.jobs.key_of_owner(owner)
+        if key is None:
+            return
+        uid = owner.rpartition("/")[2]
+        known = self._known.get(uid)
+        if known is None:
+            known = self._known[uid] = _Known(read_figures(self.jobs.get(key)))
+        values = {**known.values, **report.values}
+        # A launcher reports its values again when it connects to a new operator.
+        if values == known.values:
+            return
+        # A learner that hangs still reports that it waits. The time is that of its last progress,
+        # so that an autoscaler does not add collectors to it.
+        moved = self._clock.now() - timedelta(seconds=report.idle_seconds or 0)
+        known.values, known.time, known.fresh = values, format_time(moved), True
+
+    def forget(self, uid: str) -> None:
+        """Forget a deleted job."""
+        self._known.pop(uid, None)
+
+    def status_part(self, uid: str) -> dict[str, Any]:
+        """Return the part of a job's status with the progress that has not been written yet; {} if
+        there is none. The caller must call `wrote` when the part has been stored.
+        """
+        known = self._known.get(uid)
+        if known is None or not known.fresh:
+            return {}
+        key = self.jobs.key_of(uid)
+        return {"progress": self._dump(known, (self.jobs.get(key) if key else None) or {})}
+
+    def wrote(self, uid: str, part: Mapping[str, Any]) -> None:
+        """Note that a part from `status_part` has been stored."""
+        known = self._known.get(uid)
+        if known is None or "progress" not in part:
+            return
+        known.due = self._clock.monotonic() + self._interval()
+        known.fresh = known.time != part["progress"]["time"] or known.values != _dump_back(part)
+
+    async def run(self) -> None:
+        """Write the progress that is due, until canceled."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            await self.write_due()
+
+    async def write_due(self) -> None:
+        """Write the progress of the jobs that have waited longest."""
+        now = self._clock.monotonic()
+        due = [uid for uid, known in self._known.items() if known.fresh and known.due <= now]
+        due.sort(key=lambda uid: self._known[uid].due)
+        for uid in due[:MOST_AT_ONCE]:
+            try:
+                await self._write(uid)
+            except Exception:
+                # An unexpected error in the progress of one job must not stop the operator.
+                log.exception("failed to write the progress of the DIJob with the uid %s", uid)
+                self._known.pop(uid, None)
+
+    async def _write(self, uid: str) -> None:
+        key, part = self.jobs.key_of(uid), self.status_part(uid)
+        if key is None:
+            self.forget(uid)
+        if key is None or not part:
+            return
+        # Before a failed write is tried again, other jobs are written.
+        self._known[uid].due = self._clock.monotonic() + self._interval()
+        patch = {"metadata": {"uid": uid}, "status": part}
+        try:
+            response = await self._api.patch(f"{JOBS.path(*key)}/status", patch, whole=True)
+        except RequestError as error:
+            if error.not_found or error.conflict:
+                self.forget(uid)
+            else:
+                log.info("%s/%s: will try again to write the progress: %s", *key, error)
+            return
+        self.jobs.put(response)
+        self.wrote(uid, part)
+
+    def _interval(self) -> float:
+        return pace.write_interval(INTERVAL_SECONDS, self._api.throttle.latency)
+
+    def _dump(self, known: _Known, body: Json) -> Json:
+        old = read_progress(body)
+        shown = Progress.model_validate({**known.values, "time": known.time})
+        restarted = has_restarted_since(parse_status(body), old.time)
+        written = {
+            "line": in_words(shown),
+            "written": format_time(self._clock.now()),
+            "repeated_iterations": count_repeated(old, shown, restarted),
+        }
+        made = shown.model_copy(update=written)
+        return made.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _dump_back(part: Mapping[str, Any]) -> dict[str, Any]:
+    return read_figures({"status": part})

@@ -1,0 +1,76 @@
+"""The training's progress, as the launcher of a pod reports it.
+
+A user's program writes these values, so nothing about them is certain: a value that is not a number
+within its bounds is ignored.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# JSON readers keep integers up to this number exactly.
+MOST_COUNT = 2**53
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressReport:
+    """The newest progress of the processes in one pod.
+
+    `idle_seconds` is for how long the progress had stood still when it was sent. `waiting_percent`
+    is the share of time that the process which trains waits for data, and `buffer_percent` how full
+    its buffer is.
+    """
+
+    iteration: int | None = None
+    env_step: int | None = None
+    episode_return: float | None = None
+    signal: float | None = None
+    waiting_percent: int | None = None
+    buffer_percent: int | None = None
+    idle_seconds: int | None = None
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The values for the job's status, by the names of the model's fields."""
+        found = {name: getattr(self, name) for name in _FIELDS if name != "idle_seconds"}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def parse_progress(given: object) -> ProgressReport | None:
+    """Return the progress in a launcher's report, or None if it has no valid value."""
+    if not isinstance(given, Mapping):
+        return None
+    found = {field: read(given.get(name)) for field, (name, read) in _FIELDS.items()}
+    report = ProgressReport(**found)
+    return report if report.values else None
+
+
+def _integer(most: int) -> Callable[[object], Any]:
+    def read(given: object) -> int | None:
+        if not isinstance(given, int) or isinstance(given, bool):
+            return None
+        return given if 0 <= given <= most else None
+
+    return read
+
+
+def _number(given: object) -> float | None:
+    if not isinstance(given, int | float) or isinstance(given, bool):
+        return None
+    try:
+        number = float(given)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+_FIELDS: dict[str, tuple[str, Callable[[object], Any]]] = {
+    "iteration": ("iteration", _integer(MOST_COUNT)),
+    "env_step": ("envStep", _integer(MOST_COUNT)),
+    "episode_return": ("episodeReturn", _number),
+    "signal": ("signal", _number),
+    "waiting_percent": ("waitingPercent", _integer(100)),
+    "buffer_percent": ("bufferPercent", _integer(100)),
+    "idle_seconds": ("idleSeconds", _integer(2**31)),
+}
