@@ -386,3 +386,16 @@ async def test_the_scale_of_a_job_with_tasks_is_not_that_of_its_admission() -> N
         calls = [call for call in world.line.calls if call.target.plural == "dijobs"]
         written = [call.body["spec"] for call in calls if "spec" in call.body]
         assert [spec["replicas"] for spec in written] == [3, 5]
+
+
+async def test_a_report_that_kueue_rejects_does_not_stop_the_job() -> None:
+    async with queued(queued_body()) as (world, kueue):
+        message = "failed calling webhook: connection refused"
+        world.line.faults.append(Fault("PATCH", "workloads", 500, 3, message=message))
+        await world.running()
+        world.cluster.remove("pods", "job-1")
+        await world.until(lambda: "job-1" in world.cluster.names_of("pods"))
+        await world.running()
+        await world.runs(120)
+        assert condition(kueue.only(), "PodsReady") == "True"
+        assert reported(world)[0] == "Admitted"

@@ -107,6 +107,17 @@ async def test_a_job_that_has_shrunk_grows_back() -> None:
         assert kueue.used() == 4
 
 
+async def test_a_higher_minimum_than_the_admitted_size_needs_only_one_new_workload() -> None:
+    async with queued(elastic_body(), quota=2) as (world, kueue):
+        await world.running()
+        world.cluster.edit(replicas=4, minReplicas=3)
+        await world.runs(60)
+        assert len(kueue.workloads()) == 2
+        assert requests(world).count("DELETE") == 0
+        kueue.quota = 4
+        await world.until(lambda: len(world.cluster.pods) == 4)
+
+
 async def test_the_last_task_of_a_job_grows() -> None:
     async with queued(queued_body(tasks_body(1, 2))) as (world, kueue):
         await world.running()

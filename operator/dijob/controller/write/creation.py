@@ -189,8 +189,8 @@ class Creator:
         """Create the Workload with which the job waits in its queue."""
         job, options = batch.job, self._options
         if action.replaces:
-            job, name = job.resized(action.ranks), action.name
-            made = kueue.larger_workload(job, action.priority, options, name, action.replaces)
+            digest = batch.memory.queue.view.digest
+            made = kueue.larger_workload(job, action, digest, options)
         else:
             made = kueue.workload(job, action.priority, options)
         await self._create(batch, made)

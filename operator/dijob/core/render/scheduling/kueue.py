@@ -18,6 +18,7 @@ from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.numbers import parse_natural
 from dijob.api.pod_sets import PodSet
+from dijob.core.actions import CreateWorkload
 from dijob.core.members import gang_of
 from dijob.core.observed.queue_views import Flavor, Workload
 from dijob.core.options import Options
@@ -146,21 +147,21 @@ def workload(job: DIJob, priority: int, options: Options) -> Manifest:
     return {"apiVersion": API, "kind": KIND, "metadata": meta, "spec": spec}
 
 
-def larger_workload(
-    job: DIJob, priority: int, options: Options, name: str, replaces: str
-) -> Manifest:
+def larger_workload(job: DIJob, new: CreateWorkload, digest: str, options: Options) -> Manifest:
     """Return the Workload that replaces another one of the job when the job grows. Kueue reserves
-    quota only for the additional pods.
+    quota only for the additional pods. `digest` is that of the job with its full size.
     """
-    made = workload(job, priority, options)
+    job = job.resized(new.ranks)
+    made = workload(job, new.priority, options)
     for pod_set in made["spec"]["podSets"]:
         # Kueue allows no partial admission of such a Workload.
         pod_set.pop("minCount", None)
     meta = made["metadata"]
-    meta["name"] = name
+    meta["name"] = new.name
     meta["annotations"] |= {
+        names.ANNOTATION_WORKLOAD: digest,
         names.KUEUE_ELASTIC: "true",
-        names.KUEUE_REPLACES: f"{job.metadata.namespace}/{replaces}",
+        names.KUEUE_REPLACES: f"{job.metadata.namespace}/{new.replaces}",
     }
     return made
 

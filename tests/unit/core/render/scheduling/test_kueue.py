@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from dijob.api.model import DIJob
 from dijob.api.parse import parse_job
+from dijob.core.actions import CreateWorkload
 from dijob.core.observed.queue_views import Flavor
 from dijob.core.observed.workloads import parse_workload
 from dijob.core.options import Options
@@ -204,7 +205,8 @@ def test_a_workload_of_an_older_operator_has_no_redis_server() -> None:
 
 def test_a_larger_workload_replaces_the_present_one() -> None:
     job = queued(job_body(replicas=4, minReplicas=2))
-    made = kueue.larger_workload(job, 7, Options(), "larger", "smaller")
+    new = CreateWorkload(name="larger", priority=7, replaces="smaller", ranks=4)
+    made = kueue.larger_workload(job.resized(2), new, kueue.workload_digest(job), Options())
     assert made["metadata"]["name"] == "larger"
     notes = made["metadata"]["annotations"]
     assert notes["kueue.x-k8s.io/elastic-job"] == "true"
