@@ -74,9 +74,12 @@ def test_a_lost_collector_restarts_no_learner_and_a_failed_learner_restarts_both
     waited = space.until_true(NAME, "Succeeded", REAL_SECONDS)
     measured("seconds from a learner's failure until the training has ended", f"{waited:.0f}")
     status = space.status(NAME)
-    assert (status["listNumber"], status["renewals"], status["restarts"]) == (3, 2, 1)
+    # A rank that ends after another one has succeeded may get one more list.
+    assert status["listNumber"] >= 3
+    assert (status["renewals"], status["restarts"]) == (2, 1)
+    # The other learner fails as well, because it loses its connection.
     message = status["lastRenewal"]["message"]
-    assert message.startswith("rank 1 ")
+    assert message.startswith(("rank 0 ", "rank 1 "))
     assert message.endswith("and runtime: torch restarts the whole task")
     for learner in LEARNERS:
         assert iterations(space, learner)[-1] == 1000
