@@ -42,17 +42,16 @@ SHAPE_MESSAGE: Final = (
 ONE_SHAPE_MESSAGE: Final = f"{SHAPE_MESSAGE}: remove one of the two"
 NO_SHAPE_MESSAGE: Final = f"{SHAPE_MESSAGE}: add one of the two"
 TASKS_BOUNDS_MESSAGE: Final = (
-    "a job with tasks has minReplicas and maxReplicas in its last task, the only one that can be"
-    " scaled: use spec.tasks[].minReplicas and spec.tasks[].maxReplicas"
+    "in a job with tasks, only the last task can be scaled, so minReplicas and maxReplicas belong to"
+    " this task: use spec.tasks[].minReplicas and spec.tasks[].maxReplicas"
 )
 LAST_TASK_MESSAGE: Final = (
     "minReplicas and maxReplicas are only for the last task, because ranks are numbered across all"
-    " tasks: remove them, or put the task that is scaled last"
+    " tasks: remove them, or move the task that you want to scale to the end of the list"
 )
 TASK_BOUNDS_MESSAGE: Final = "minReplicas must not be greater than maxReplicas: change one of them"
 TASK_SIZE_MESSAGE: Final = (
-    "replicas must be between minReplicas and maxReplicas: change replicas too (if the field is"
-    " absent, it is 1)"
+    "replicas must be between minReplicas and maxReplicas: change replicas too (its default is 1)"
 )
 SCALE_MESSAGE: Final = (
     "is the size of the last task, which must be between that task's minReplicas and maxReplicas;"
@@ -102,7 +101,7 @@ TASK_RUNTIME_MESSAGE: Final = (
     "must be ditask or torch, because the other runtimes need identical pods in the whole job"
 )
 ONE_WORLD_MESSAGE: Final = (
-    "makes all ranks of the job one world, so a task cannot have a runtime of its own: remove"
+    "makes all ranks of the job one world, so a task cannot have its own runtime: remove"
     " spec.runtime, and set runtime: torch in the tasks that train together"
 )
 GROUP_PATTERN: Final = "([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?"

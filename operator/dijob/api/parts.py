@@ -137,11 +137,12 @@ class Task(Written):
     replicas can be changed. The number of pods of the last task is spec.replicas. If this field of
     the last task is changed, the operator sets spec.replicas to it."""
     min_replicas: Replicas | None = None
-    """Only for the last task: the smallest size of the task. The job starts when this number of the
-    task's pods, and all pods of the other tasks, have addresses. The other pods join when they can.
-    If it is absent, the size can be 1, but the job starts only with all pods."""
+    """Only for the last task: the minimum size of the task. The job starts when this number of the
+    task's pods, and all pods of the other tasks, have addresses. The other pods join later. If it
+    is absent, the task can be scaled down to 1, but the job starts only when all pods have
+    addresses."""
     max_replicas: Replicas | None = None
-    """Only for the last task: the largest size of the task. If it is absent, only the limit of 1500
+    """Only for the last task: the maximum size of the task. If it is absent, only the limit of 1500
     pods per job applies."""
     disruption_budget: DisruptionBudget | None = None
     """How many of this task's ranks a drain of nodes may stop at the same time. If it is absent, a
@@ -150,8 +151,8 @@ class Task(Written):
     runtime: Runtime | None = None
     """torch: this task's ranks train together in a process group of their own. They get RANK,
     WORLD_SIZE, MASTER_ADDR, PET_NNODES, ..., which count only this task's pods, and when one of
-    them is lost or fails, all of them restart. ditask: they get only DI_*. All tasks remain one
-    DI-engine world. Needs spec.runtime: ditask. Defaults to spec.runtime."""
+    them is lost or fails, all of them restart. ditask: they get only the DI_ variables. All tasks
+    remain one DI-engine world. Requires spec.runtime: ditask. Defaults to spec.runtime."""
     template: Template
     """The template of this task's pods, in the same format as spec.template."""
 

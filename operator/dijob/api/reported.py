@@ -24,15 +24,15 @@ class Progress(Stored):
     iteration: Number | None = None
     """The training iteration."""
     repeated_iterations: Number | None = None
-    """Iterations that were lost in restarts, and that the program repeats, as far as the reports
-    show it."""
+    """Number of iterations that the program repeated because restarts had lost them. It is computed
+    from the progress reports, so it is a lower bound."""
     env_step: Number | None = None
     """Number of environment steps so far."""
     episode_return: float | None = None
     """The return of the last episode, or the mean return of the last evaluation."""
     waiting_percent: Percent | None = None
-    """The share of time, in percent, that the process which trains waits for data from other
-    processes. An average over about 30 s."""
+    """The percentage of time for which the training process waits for data from other processes,
+    averaged over about 30 s."""
     buffer_percent: Percent | None = None
     """How full the replay buffer is, in percent."""
     signal: float | None = None

@@ -196,7 +196,7 @@ class Spec(Written):
 
     @property
     def scaled(self) -> "Spec | Task":
-        """What `replicas` is the size of, with its bounds: the last task, else the job."""
+        """The object that has the size and the bounds for scaling: the last task, else the job."""
         return self.tasks[-1] if self.tasks else self
 
     @property

@@ -140,7 +140,7 @@ class Renewal(Stored):
     """The ranks that restart: the lost rank and those that connect to it, as ranges such as 2-3,7.
     Empty: all ranks."""
     lost: Annotated[str, Field(max_length=8192)] = ""
-    """The ranks among them that were lost or failed. Empty: none of them was the cause."""
+    """Those of the ranks that were lost or failed. Empty: none of them was the cause."""
     time: Time = ""
     """When the operator noticed that the list had become stale."""
 
@@ -182,7 +182,7 @@ class Interruption(Stored):
     time: Time = ""
     """When it began."""
     seconds: Count = 0
-    """How long it lasted. If it still lasts, the time since goodput.activitySince comes on top."""
+    """How long it lasted. If it is not over, add the time since goodput.activitySince."""
     reason: Reason = ""
     """A one-word, machine-readable reason: that of the re-rendezvous (see lastRenewal), Crashed if
     a program failed and restarted in its pod, or NotReady."""
@@ -198,15 +198,15 @@ class Goodput(Stored):
     activitySince, add up to the time since `since`."""
 
     since: Time = ""
-    """Since when the time is counted: since the creation of the job, or later if an older version
-    of the operator created its status."""
+    """When the counting began: at the creation of the job, or later if an older version of the
+    operator created its status."""
     activity: names.Activity = names.Activity.STARTING
     """What the job is doing now. Waiting: it is suspended, or waits for a node, a quota or a queue.
     Starting: its pods and programs start. Running: all ranks are Ready. Recovering: not all ranks
     are Ready, after the job has been running. Ended: it has ended, and no time is counted."""
     activity_since: Time = ""
-    """Since when the job has had this activity. The fields below do not include the time since
-    then, so that the status needs no write as time passes."""
+    """When the current activity began. The fields below do not include the time since then, so that
+    the status needs no write as time passes."""
     waiting_seconds: Count = 0
     """Seconds of Waiting."""
     starting_seconds: Count = 0

@@ -148,7 +148,7 @@ async def serve_health(port: int, watchdog: Watchdog, *, job_metrics: bool = Fal
     async def show_progress(request: web.Request) -> web.Response:
         names_ = (request.match_info["namespace"], request.match_info["name"])
         found = progress_document(watchdog.jobs, *names_, watchdog.clock.now())
-        # An autoscaler takes an error as "unknown", and changes nothing.
+        # An autoscaler treats an error as "unknown", and does not change the size.
         missing = {"error": "the job does not run, or has not reported progress recently"}
         return web.json_response(found or missing, status=200 if found else 404)
 

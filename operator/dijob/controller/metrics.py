@@ -129,8 +129,8 @@ LAUNCHERS = Gauge(
 JOB_PROGRESS = Gauge(
     "dijob_job_figure",
     "Progress of a job and signals for its autoscaler, as in status.progress. Served only if the"
-    " chart value jobMetrics is true, by each replica. A job that does not run, or has reported"
-    " nothing for 5 minutes, has no series.",
+    " chart value jobMetrics is true, by each replica. A job that is not running, or has made no"
+    " progress for 5 minutes, has no series.",
     ["job_namespace", "job_name", "what"],
     registry=REGISTRY,
 )

@@ -27,7 +27,7 @@ from dijob.topology import connected_from
 class GangTask:
     """One task: `size` ranks, starting with rank `first`.
 
-    `own_runtime` is set if the task is a world of that runtime without the job's other ranks.
+    `own_runtime` is set if the task is a separate world of that runtime.
     """
 
     name: str
@@ -93,7 +93,7 @@ class Gang:
     def groups(self) -> tuple[range, ...]:
         """The ranks of each group. No rank of a group can start without the others, so all of them
         restart when one has to. With gang restart, all ranks are one group. Otherwise each task
-        with a runtime of its own is a group. The ranges include ranks beyond the desired size.
+        with its own runtime is a group. The ranges include ranks beyond the desired size.
         """
         if self.has_gang_restart:
             return (range(MAX_REPLICAS),)
@@ -183,14 +183,14 @@ class GangMember:
 
     @property
     def own_world(self) -> GangTask | None:
-        """The member's task if it is a world of its own runtime; None if the member belongs to the
+        """The member's task if that task is a separate world; None if the member belongs to the
         world of all ranks.
         """
         return self.task if self.task and self.task.own_runtime else None
 
     @property
     def position(self) -> int:
-        """The number of the pod in the world of its runtime."""
+        """The index of the pod in the world of its runtime."""
         return self.index if self.own_world else self.rank
 
     @property

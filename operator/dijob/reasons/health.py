@@ -7,7 +7,7 @@ from dijob.reasons.catalogue import Reason, over, waiting
 
 
 class Reconciling(Reason):
-    """True: the job is not yet as its spec asks for, and the operator is working on it. Flux and
+    """True: the job does not match its spec yet, and the operator is working on it. Flux and
     Helm show such a job as in progress. The message is `status.message`. Absent while the job runs,
     and after it has ended.
     """
@@ -20,7 +20,7 @@ class Reconciling(Reason):
 class Stalled(Reason):
     """True: the job has failed, or the operator cannot continue without you. Flux and Helm show
     such a job as failed. The message is that of the condition that explains why. Absent otherwise.
-    A training that makes no progress does not set this condition.
+    A job whose training makes no progress does not get this condition.
     """
 
     Failed = over("the job has failed, see Failed", status=True)

@@ -128,8 +128,8 @@ class GangScheduled(Reason):
     Placed = good("enough ranks have nodes")
     Admitted = good("Kueue has admitted the job")
     AdmittedInPart = good(
-        "Kueue has admitted fewer ranks than `replicas`, with which the job runs. The message says"
-        " what the others wait for"
+        "Kueue has admitted fewer ranks than `replicas`, and the job runs with them. The message says"
+        " what the other ranks wait for"
     )
     NotWanted = good("the job no longer has an engine")
     Suspended = suspended_entry()
@@ -214,8 +214,8 @@ class ChangesRefused(Reason):
         status=True,
     )
     JobUpdateRefused = problem(
-        "the spec has no `replicas`, or the last task's replicas have changed, and the operator"
-        " cannot set this field, which `kubectl scale` and PodDisruptionBudgets need",
+        "the operator cannot set `spec.replicas`, which `kubectl scale` and PodDisruptionBudgets"
+        " need. The field is absent, or the last task's replicas have changed",
         "allow the operator to patch DIJobs, or set `replicas` in the manifest. In a job with"
         " tasks, this also happens if the CRD is older than the operator: upgrade it",
         status=True,

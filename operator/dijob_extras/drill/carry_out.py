@@ -53,11 +53,13 @@ async def _first_state(states: AsyncGenerator[Snapshot], victims: Victims) -> Jo
             if all(pod.uid in now for pod in victims.pods):
                 return state.job
             break
-    raise CliError("the job has changed since the question: nothing was deleted; try again")
+    raise CliError(
+        "the pods have changed since the confirmation, so nothing was deleted: try again"
+    )
 
 
 async def _delete_pod(client: AsyncClient, pod: RankPod) -> None:
-    # The uid makes sure that no pod is deleted that has replaced this one in the meantime.
+    # With the uid, the API server does not delete a pod that has replaced this one meanwhile.
     body = {"preconditions": {"uid": pod.uid}}
     path = PODS.path_of(client.namespace, pod.name)
     await client.connection.json(ClientRequest("DELETE", path, body))

@@ -86,7 +86,7 @@ class Recovery:
                     self._connected_time = job.progress.time if job.progress else ""
                     return f"all ranks are Ready with peer list revision {job.status.list_number}"
             case Stage.PROGRESS:
-                # A report from before the rendezvous does not show that the training continues.
+                # Progress from before the rendezvous does not show that the training continues.
                 if job.progress and job.progress.time > self._connected_time:
                     return job.progress.line or "the job has reported progress"
         return ""

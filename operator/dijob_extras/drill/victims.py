@@ -37,7 +37,7 @@ class Victims:
         return [pod.rank for pod in self.pods]
 
     def describe(self, job: Job) -> str:
-        """Return what the drill does to the job, for the question whether to continue."""
+        """Return what the drill will do to the job, for the confirmation prompt."""
         shown = [f"pod {pod.name} on node {pod.node or 'unknown'}" for pod in self.pods]
         names = f"{', '.join(shown[:5])}{', ...' if len(shown) > 5 else ''}"
         restart = f"{format_ranks(self.others)} will restart too" if self.others else ""
@@ -53,8 +53,8 @@ class Victims:
 def choose_victims(
     job: Job, pods: Sequence[RankPod], kind: DrillKind, rank: int | None = None
 ) -> Victims:
-    """Return the pods to delete. Raises CliError if the job is not in a state for a drill, or has
-    no such rank or task.
+    """Return the pods to delete. Raises CliError if the state of the job does not allow a drill, or
+    if the job has no such rank or task.
 
     Without `rank`, the last running rank is chosen, or the node that runs most of the ranks.
     """
@@ -62,7 +62,9 @@ def choose_victims(
     try:
         gang = gang_of(job.model)
     except SpecError as error:
-        raise CliError(f"no drill for job {job.name}: its spec is invalid: {error}") from error
+        raise CliError(
+            f"cannot run a drill on job {job.name}: its spec is invalid: {error}"
+        ) from error
     if kind is DrillKind.NODE:
         return _of_node(gang, pods, _node_of(pods, rank))
     if kind is DrillKind.LEARNER:
@@ -89,17 +91,17 @@ def _check_state(job: Job, pods: Sequence[RankPod]) -> None:
         why = f"not all of its ranks are connected ({job.phase}: {job.message})"
     else:
         return
-    raise CliError(f"no drill for job {job.name}: {why}")
+    raise CliError(f"cannot run a drill on job {job.name}: {why}")
 
 
 def _pod_of(pods: Sequence[RankPod], rank: int | None) -> RankPod:
-    """Return the running pod of a rank; without a rank, that of the last running one."""
+    """Return the running pod of a rank. Without a rank, return that of the last running rank."""
     found = [pod for pod in pods if rank in (None, pod.rank) and pod.running]
     if not found:
         known = compact_ranks(pod.rank for pod in pods if pod.running)
         which = "no rank" if rank is None else f"rank {rank}"
         verb = "is running" if rank is None else "is not running"
-        raise CliError(f"{which} {verb}; the running ranks: {known or 'none'}", Exit.NOT_FOUND)
+        raise CliError(f"{which} {verb}; running ranks: {known or 'none'}", Exit.NOT_FOUND)
     return found[-1]
 
 

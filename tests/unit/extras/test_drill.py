@@ -110,7 +110,7 @@ def test_the_learner_is_found_by_the_type_of_its_task() -> None:
             "example.com/x manages it",
         ),
         (running(spec={"replicas": -1}), None, DrillKind.RANK, "its spec is invalid"),
-        (running(), 7, DrillKind.RANK, "rank 7 is not running; the running ranks: 0-2"),
+        (running(), 7, DrillKind.RANK, "rank 7 is not running; running ranks: 0-2"),
         (running(), None, DrillKind.LEARNER, "has no task of type learner"),
     ],
     ids=["recovering", "ended", "paused", "managed elsewhere", "invalid", "no rank", "no learner"],
@@ -282,6 +282,6 @@ async def test_a_job_that_ends_during_the_drill_is_an_error(tmp_path: Path) -> N
 
 def test_a_rank_that_has_ended_cannot_be_deleted() -> None:
     pods = [pod(0), pod(1, state=ended(0))]
-    with pytest.raises(CliError, match="rank 1 is not running; the running ranks: 0"):
+    with pytest.raises(CliError, match="rank 1 is not running; running ranks: 0"):
         choose_victims(running(), pods, DrillKind.RANK, 1)
     assert choose_victims(running(), pods, DrillKind.RANK).ranks == [0]

@@ -100,7 +100,7 @@ def _has_ended(body: Body) -> bool:
 
 
 def _describe_ended(body: Body) -> str:
-    """Return why the apply of an ended job has started nothing, and what to do."""
+    """Return a message that applying an ended job has started nothing, and what to do."""
     name, phase = body["metadata"]["name"], body["status"]["phase"]
     return (
         f"dijob/{name} has ended ({phase}) and does not start again: run it again with"

@@ -23,8 +23,8 @@ from dijob.cli.printing import echo, format_object, write_file
 def report_command(where: Where, name: str, svg: str | None, output: str) -> None:
     """Show how a job has spent its time, and what interrupted it.
 
-    The goodput is the share of the wall time in which all ranks were Ready and repeated no
-    iterations. The rest is time in which the job waited, started, or recovered from a lost rank.
+    The goodput is the share of the wall time in which all ranks were Ready and no iterations were
+    repeated. The rest is time in which the job waited, started, or recovered from a lost rank.
 
     \b
     Example:

@@ -74,7 +74,7 @@ def _pods_in_two(selected: Mapping[str, list[RankPod]], evidence: Evidence) -> I
 
 
 def _miscounted(budget: Budget, pods: list[RankPod], evidence: Evidence) -> Finding | None:
-    """Return a problem if Kubernetes computes a budget from a size that is not that of its pods.
+    """Return a problem if Kubernetes computes a budget from a size other than that of its pods.
 
     The size is `spec.replicas`. In a job with tasks, this is the size of the last task only.
     """
@@ -86,7 +86,7 @@ def _miscounted(budget: Budget, pods: list[RankPod], evidence: Evidence) -> Find
     outside = [pod.rank for pod in pods if pod.rank < scaled.start]
     if outside:
         return problem(
-            f"PodDisruptionBudget {name_of(budget)} allows a wrong number of evictions: Kubernetes"
+            f"PodDisruptionBudget {name_of(budget)} allows the wrong number of evictions: Kubernetes"
             f" computes it from {size}, but it also selects {format_ranks(outside)}",
             _REMEDY,
         )
@@ -107,7 +107,7 @@ def _miscounted(budget: Budget, pods: list[RankPod], evidence: Evidence) -> Find
 
 
 def _scaled_ranks(evidence: Evidence) -> tuple[range, str]:
-    """Return the ranks that `spec.replicas` counts, and the words for their number."""
+    """Return the ranks that `spec.replicas` counts, and a description of their number."""
     model, desired = evidence.model, evidence.job.status.desired
     if model is None or not model.spec.tasks:
         return range(desired), f"the size of the job ({format_count(desired, 'rank')})"

@@ -86,8 +86,8 @@ def _format_dials(pod: Data) -> str:
 
 
 def _rendezvous_lines(pods: Sequence[Data]) -> Iterator[str]:
-    """Yield where the processes of torch or OneFlow meet. If only some tasks do, name these tasks,
-    whose ranks restart together.
+    """Yield the addresses at which the processes of torch or OneFlow rendezvous. If only some tasks
+    have one, name these tasks, whose ranks restart together.
     """
     places = dict[str, list[Data]]()
     for pod in pods:

@@ -15,7 +15,7 @@ from dijob.reasons import AddressesReady
 
 
 class Kind(StrEnum):
-    """The kinds of parts, which are drawn differently."""
+    """The kind of a part. Each kind is drawn differently."""
 
     RUNNING = "running"
     REPEATED = "repeated"
@@ -24,7 +24,7 @@ class Kind(StrEnum):
     WAITING = "waiting"
 
 
-# The causes that no lost rank describes.
+# The descriptions of interruptions that no lost rank caused.
 _CAUSES: Final = {
     AddressesReady.Scaled.name: "restart with a new size",
     AddressesReady.BrokerLost.name: "lost Redis server",
@@ -58,8 +58,8 @@ def divide_time(spent: TimeSpent) -> list[TimePart]:
 
 
 def divide_rank_time(spent: TimeSpent, rank: int) -> list[TimePart]:
-    """Return the parts of one rank's time. A rank that kept running in an interruption was running
-    in that time.
+    """Return the parts of one rank's time. For a rank that kept running during an interruption,
+    that time counts as running.
     """
     parts = divide_time(spent)
     affected = [part for part in parts if part.kind is not Kind.LOST or _affects(part, rank)]
@@ -74,7 +74,7 @@ def share_percent(parts: Sequence[TimePart]) -> list[int]:
     if not total:
         return [0] * len(parts)
     shares = [part.seconds * 100 // total for part in parts]
-    # The parts that lose most when they are rounded down get the missing percents.
+    # The parts that lose most by rounding down get the missing percentage points.
     order = sorted(range(len(parts)), key=lambda at: -(parts[at].seconds * 100 % total))
     for at in order[: 100 - sum(shares)]:
         shares[at] += 1

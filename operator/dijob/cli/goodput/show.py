@@ -11,7 +11,7 @@ NOT_COUNTED = "no operator has counted the time of this job: it ended under an o
 
 
 def format_sentence(spent: TimeSpent) -> str:
-    """Return the goodput and what the rest of the time was spent on, the largest part first."""
+    """Return the goodput, and how the rest of the time was spent, largest part first."""
     parts = divide_time(spent)
     if not spent.total:
         return "goodput: no time has been counted yet"

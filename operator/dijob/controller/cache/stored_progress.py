@@ -1,5 +1,5 @@
-"""The progress in the status of known jobs, for metrics and autoscalers. Each replica has it,
-because each of them watches the jobs.
+"""Reads the progress in the status of known jobs, for metrics and autoscalers. Every replica has
+it, because every replica watches the jobs.
 """
 
 from collections.abc import Mapping
@@ -23,8 +23,8 @@ FIGURES: Final = (
 
 
 def read_progress(body: Mapping[str, Any] | None) -> Progress:
-    """Return the progress in the status of a job; without values if there is none, or if a user has
-    made it invalid.
+    """Return the progress in the status of a job. It has no values if the status has none, or if a
+    user has made it invalid.
     """
     try:
         return Progress.model_validate(((body or {}).get("status") or {}).get("progress") or {})

@@ -3,7 +3,7 @@ ResourceFlavors that Kueue has assigned, and the state of its queue.
 
 These objects are not watched. A flavor is read when pods must be created, and the LocalQueue and
 its ClusterQueue only for the message of a job that waits. Before a job grows for the first time, a
-dry run shows whether Kueue can replace a Workload by a larger one.
+dry run shows whether Kueue can replace a Workload with a larger one.
 """
 
 import logging
@@ -40,10 +40,11 @@ log = logging.getLogger(__name__)
 READ_AGAIN_SECONDS = (10.0, 300.0)
 # How long a flavor is remembered for all jobs. Administrators rarely change one.
 FLAVOR_SECONDS = 60.0
-# How long it is remembered for all jobs whether Kueue can replace a Workload by a larger one. It
-# changes only when Kueue restarts with another configuration.
+# How long the result of the dry run is cached for all jobs. It changes only when Kueue restarts with
+# another configuration.
 SLICES_SECONDS = 300.0
-# A part of the message with which Kueue's webhook rejects the dry run if it can.
+# A part of the message with which Kueue's webhook rejects the dry run if Kueue can replace
+# Workloads.
 HAS_SLICES = "elastic job"
 
 
@@ -80,7 +81,7 @@ class QueueReader:
         self._clock = clock
         # The flavors, with the times at which they must be read again.
         self._flavors: dict[str, tuple[Flavor, float]] = {}
-        # Whether Kueue can replace Workloads, and when that must be checked again.
+        # Whether Kueue can replace Workloads, and when this must be checked again.
         self._slices: tuple[bool | None, float] = None, 0.0
 
     def admitted(self, job: DIJob, memory: QueueMemory) -> DIJob:
@@ -159,7 +160,7 @@ class QueueReader:
                 await self._read_priority(job, memory)
 
     async def _find_slices(self, job: DIJob, memory: QueueMemory) -> None:
-        """Find out whether Kueue can replace a Workload by a larger one."""
+        """Find out whether Kueue can replace a Workload with a larger one."""
         now = self._clock.monotonic()
         memory.slices, until = self._slices
         if until > now:
@@ -216,7 +217,7 @@ class QueueReader:
         await self._read_quota(memory, memory.local.cluster_queue)
 
     async def _read_quota(self, memory: QueueMemory, name: str) -> None:
-        """Read the ClusterQueue, which only adds to the message of a job that waits."""
+        """Read the ClusterQueue. Its status is used only in the message of a waiting job."""
         memory.quota = None
         try:
             if name:

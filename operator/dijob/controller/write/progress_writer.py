@@ -3,7 +3,7 @@ job's status.
 
 Programs report often, and each write costs the API server a write of the whole job and an event for
 all of its watchers. So a job's progress is written only if it has changed, at most every
-INTERVAL_SECONDS, and the writes of all jobs share one slow stream (docs/decisions/062). Status
+INTERVAL_SECONDS, and the writes of all jobs share one rate limit (docs/decisions/062). Status
 writes that the operator makes anyway contain the newest progress as well.
 """
 
@@ -32,8 +32,8 @@ log = logging.getLogger(__name__)
 # 1 s, and a launcher after 3 s and a tick of 1 s, so that a value in a status is at most 15 s old.
 INTERVAL_SECONDS = 10.0
 LOOK_SECONDS = 0.5
-# How many jobs are written after each look: 20 writes per second for all jobs together. So with
-# more than 200 jobs that report, the interval of each job is longer.
+# How many jobs are written in each round: 20 writes per second for all jobs together. So if more
+# than 200 jobs report, the interval of each job is longer.
 MOST_AT_ONCE = 10
 
 
@@ -72,7 +72,7 @@ class ProgressWriter:
         if known is None:
             known = self._known[uid] = _Known(read_figures(self.jobs.get(key)))
         values = {**known.values, **report.values}
-        # A launcher reports its values again when it connects to a new operator.
+        # A launcher sends its values again when it connects to a new operator.
         if values == known.values:
             return
         # A learner that hangs still reports that it waits. The time is that of its last progress,

@@ -1,12 +1,12 @@
-"""Decides how a job that Kueue has admitted grows: the operator asks for quota first.
+"""Decides how a job that Kueue has admitted grows: the operator requests quota first.
 
-Kueue cannot add pods to a Workload that is admitted, but it can replace the Workload by a larger
-one (Kueue's ElasticJobsViaWorkloadSlices). The larger Workload only needs quota for the additional
-ranks. While it waits, the job runs with the ranks that are admitted. When it is admitted, it
-becomes the job's Workload, and its size becomes that of the job (core/observed/slices.py).
+Kueue cannot add pods to an admitted Workload, but it can replace the Workload with a larger one
+(Kueue's ElasticJobsViaWorkloadSlices). The larger Workload needs quota only for the additional
+ranks. While it waits, the job runs with the admitted ranks. When it is admitted, it becomes the
+job's Workload, and the job has its size (core/observed/slices.py).
 
-A Workload that waits is deleted only in the version that was seen. Otherwise, the operator could
-delete a Workload to which Kueue has just moved the quota of the running ranks.
+A waiting Workload is deleted only if its resourceVersion is the observed one. Otherwise, the
+operator could delete a Workload to which Kueue has just moved the quota of the running ranks.
 """
 
 from collections.abc import Iterable
@@ -20,22 +20,22 @@ from dijob.core.render.scheduling import kueue
 
 
 class Obstacle(StrEnum):
-    """Why a running job cannot ask for quota."""
+    """Why a running job cannot request quota."""
 
     NONE = ""
     NOT_SUPPORTED = (
         "the Kueue of this cluster cannot add ranks to a running job (its feature gate"
         " ElasticJobsViaWorkloadSlices is off)"
     )
-    TOPOLOGY = "Kueue chooses the nodes of this job, and adds no ranks to such a job"
-    POD_SETS = "its Workload has other pod sets than a new one would have"
+    TOPOLOGY = "Kueue chooses the nodes of this job, and cannot add ranks to such a job"
+    POD_SETS = "its Workload does not have the pod sets that a new one would have"
 
 
 REMEDY: Final = "to request all ranks, suspend and resume the job"
 
 
 def find_obstacle(ctx: Context, found: Workload) -> Obstacle:
-    """Return why the job cannot grow without a new start."""
+    """Return why the job cannot grow unless it is suspended and resumed."""
     if any(one.by_topology for one in found.assigned.values()):
         return Obstacle.TOPOLOGY
     # Kueue compares the pod sets of both Workloads by their positions.
@@ -55,8 +55,8 @@ def _growth_name(ctx: Context, found: Workload) -> str:
 
 
 def growth_actions(ctx: Context, may_create: bool) -> tuple[Action, ...]:
-    """Return the actions about the larger Workload of a job that runs. `may_create`: the back-off
-    of its creation is over.
+    """Return the actions for the larger Workload of a running job. `may_create`: the back-off of
+    its creation is over.
     """
     seen, found = ctx.observed.queue, ctx.observed.queue.workload
     if not seen.known or found is None or not found.runs or ctx.has_unstored_counts:
@@ -66,7 +66,7 @@ def growth_actions(ctx: Context, may_create: bool) -> tuple[Action, ...]:
         useless = larger.digest != seen.digest or larger.is_true("Finished") or not seen.held_back
         return _delete((larger,)) if useless and not larger.reserves else ()
     if seen.others:
-        return _delete(seen.others)  # their quota has moved to the present Workload
+        return _delete(seen.others)  # their quota has moved to the current Workload
     if not may_create or not growth_is_missing(ctx) or seen.priority is None:
         return ()
     new = CreateWorkload(
@@ -89,13 +89,13 @@ def growth_is_missing(ctx: Context) -> bool:
 
 
 def has_spare(seen: QueueView) -> bool:
-    """Whether the job has Workloads besides the one that decides about it."""
+    """Whether the job has Workloads other than the one that it runs with or waits for."""
     return bool(seen.growth or seen.others)
 
 
 def delete_spare(seen: QueueView, reserving: bool) -> tuple[Action, ...]:
-    """Delete the Workloads besides the one that decides about the job; those that have a
-    reservation of quota only if `reserving` is true.
+    """Delete the Workloads other than the one that the job runs with or waits for. Workloads that
+    hold a quota reservation are deleted only if `reserving` is true.
     """
     spare = (*((seen.growth,) if seen.growth else ()), *seen.others)
     return _delete(one for one in spare if reserving or not one.reserves)

@@ -34,7 +34,7 @@ LOOK_AGAIN_SECONDS = (4.0, 60.0)
 STAMPED_SECONDS = 0.5
 # The interval while a job waits until the Workloads have been listed, usually less than a second.
 UNKNOWN_SECONDS = 1.0
-# The interval while Kueue does not answer whether a job can grow.
+# The retry interval while it is unknown whether Kueue can add ranks to a running job.
 ASK_AGAIN_SECONDS = 30.0
 
 

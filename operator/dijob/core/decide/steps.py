@@ -62,7 +62,7 @@ def default_replicas(ctx: Context) -> tuple[Action, ...]:
     with tasks, it is the size of the last task, and follows that task's own field and bounds
     (api/last_task.py).
     """
-    # How many ranks less the job has here than in its spec.
+    # How many fewer ranks the job has here than in its spec.
     held = ctx.observed.queue.held_back
     spec, record = ctx.job.spec, task_record(ctx.job.spec)
     known = ctx.job.metadata.annotations.get(names.ANNOTATION_LAST_TASK, "")

@@ -15,7 +15,7 @@ from dijob.names import MAX_REPLICAS
 
 def all_ranks(world: World) -> frozenset[int]:
     """Return the ranks that a restart of the whole job includes: those that have not succeeded, and
-    all others of their groups.
+    all other ranks of their groups.
     """
     if world.gang.has_gang_restart:
         return frozenset(range(min(world.size, world.gang.size)))
@@ -23,8 +23,8 @@ def all_ranks(world: World) -> frozenset[int]:
 
 
 def restarting_with(world: World, ranks: frozenset[int]) -> frozenset[int]:
-    """Return the ranks that a restart of these ranks includes: also those that connect to them, and
-    all ranks of each group of which any rank restarts.
+    """Return the ranks that restart together with these ranks, including these: ranks that connect
+    to any of them, and all ranks of each group with a restarting rank.
     """
     found = ranks.union(*map(world.gang.dialers, ranks))
     while (grown := _with_groups(world, found)) != found:
@@ -54,7 +54,7 @@ def succeeded_ranks(world: World) -> frozenset[int]:
 
 
 def is_closing(world: World, rank: int) -> bool:
-    """Whether the group of this rank can have no new member, because one of its ranks has
+    """Whether no rank can join the group of this rank any more, because one of its ranks has
     succeeded. A late join would restart the whole group just as it finishes.
     """
     if not (world.list_is_active and world.succeeded):
@@ -79,7 +79,7 @@ def blocked_on_completed(world: World) -> dict[int, frozenset[int]]:
 
 
 def _with_groups(world: World, ranks: frozenset[int]) -> frozenset[int]:
-    """Return these ranks, and all ranks of the world that are in a group with any of them."""
+    """Return these ranks, and all ranks of the world that share a group with any of them."""
     size = min(world.size, world.gang.size)
     touched = (group for group in world.gang.groups if _any_in(group, ranks))
     return ranks.union(*(range(group.start, min(group.stop, size)) for group in touched))

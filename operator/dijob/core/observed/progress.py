@@ -1,7 +1,7 @@
 """The training's progress, as the launcher of a pod reports it.
 
-A user's program writes these values, so nothing about them is certain: a value that is not a number
-within its bounds is ignored.
+A user's program writes these values, so they can be anything: a value that is not a number within
+its bounds is ignored.
 """
 
 import math
@@ -17,9 +17,9 @@ MOST_COUNT = 2**53
 class ProgressReport:
     """The newest progress of the processes in one pod.
 
-    `idle_seconds` is for how long the progress had stood still when it was sent. `waiting_percent`
-    is the share of time that the process which trains waits for data, and `buffer_percent` how full
-    its buffer is.
+    `idle_seconds` is the time from the last progress until the report. `waiting_percent` is the
+    percentage of time for which the training process waits for data, and `buffer_percent` is how
+    full its buffer is.
     """
 
     iteration: int | None = None

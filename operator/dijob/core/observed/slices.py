@@ -1,9 +1,9 @@
-"""Arranges the Workloads of one job. A job that grows has two: the Workload with which it runs, and
+"""Tells the Workloads of one job apart. A growing job has two: the Workload with which it runs, and
 the larger one that waits to replace it.
 
-Kueue calls them slices. When it reserves quota for the larger Workload, it sets the condition
-Finished of the smaller one, whose quota it moves. So at any time the Workloads alone show which of
-them the job runs with, also to an operator that has just started.
+Kueue calls them slices. When Kueue reserves quota for the larger Workload, it moves the quota of
+the smaller one, and sets the condition Finished of the smaller one. So the Workloads alone always
+show which of them the job runs with, even to an operator that has just started.
 """
 
 from collections.abc import Iterable
@@ -14,8 +14,9 @@ Arranged = tuple[Workload | None, Workload | None, tuple[Workload, ...]]
 
 
 def arrange_workloads(found: Iterable[Workload], first_name: str) -> Arranged:
-    """Return the Workload that decides about the job, the larger one that is to replace it, and
-    those that have no use any more. `first_name` is the name of a Workload that replaces no other.
+    """Return the Workload that the job runs with or waits for, the larger one that is to replace
+    it, and those that are no longer needed. `first_name` is the name of a Workload that replaces
+    no other.
     """
     known = {one.name: one for one in found}
     next_of = {one.replaces: one for one in known.values() if one.replaces in known}
@@ -27,7 +28,7 @@ def arrange_workloads(found: Iterable[Workload], first_name: str) -> Arranged:
     while growth and (growth.runs or (current.replaced and not growth.keeps_quota)):
         current, growth = growth, next_of.get(growth.name)
     if current.replaced and growth is None:
-        # Its quota has moved to a Workload that somebody has deleted.
+        # Its quota has moved to a Workload that has been deleted.
         return None, None, tuple(known.values())
     rest = (one for one in known.values() if one not in (current, growth))
     return current, growth, tuple(rest)

@@ -62,7 +62,7 @@ def runtime_list_variables(gang: Gang, member: GangMember, taken: frozenset[str]
 
 def _runtime_variables(gang: Gang, member: GangMember) -> dict[str, str]:
     """Return the variables of the member's runtime that depend on the list, each with its
-    annotation. The annotations of a task that is a world of its own end with the task's name.
+    annotation. The annotations of a task that is a separate world end with the task's name.
     """
     task, env = member.own_world, RUNTIMES[gang.runtime_of(member.rank)].list_env
     return {name: _of_task(key, task) if task else key for name, key in env.items()}
@@ -101,8 +101,8 @@ def _of_task(annotation: str, task: GangTask) -> str:
 
 
 def _own_world(gang: Gang, task: GangTask, listed: str) -> dict[str, str]:
-    """Return the annotations of a task that is a world of its own. `listed` are the addresses of
-    its ranks.
+    """Return the annotations of a task that is a separate world. `listed` are the addresses of its
+    ranks.
     """
     if task.own_runtime is None:
         return {}

@@ -1,10 +1,10 @@
 """Accounts for the time of a job: how many seconds it has waited, started, run and recovered, and
 what interrupted it.
 
-The status has the seconds of all past activities, and since when the present activity lasts. So it
-changes only when the activity changes, which is always part of another change of the status. A
-reader adds the time since then (time_spent.py). Each plan computes the figures from the stored
-status again, so a restart of the operator and a lost write lose nothing (docs/decisions/065).
+The status has the seconds of all past activities, and the start of the current one. So it changes
+only when the activity changes, which is always part of another status change. A reader adds the
+time since then (time_spent.py). Each plan computes the figures again from the stored status, so
+neither a restart of the operator nor a lost write loses time (docs/decisions/065).
 """
 
 from dataclasses import dataclass

@@ -39,7 +39,7 @@ def _stalling_condition(status: Status) -> tuple[Stalled, Condition] | None:
 
 
 def _waiting_reason(status: Status) -> Reconciling | None:
-    """Return why the job is not yet as its spec asks for."""
+    """Return why the job does not match its spec yet."""
     if any(is_true(status, each) for each in (reasons.Succeeded, reasons.Terminating)):
         return None
     suspended = find_condition(status, reasons.Suspended)
@@ -48,7 +48,7 @@ def _waiting_reason(status: Status) -> Reconciling | None:
     return None if is_true(status, reasons.Running) else Reconciling.Starting
 
 
-# A job that has been suspended on purpose is as its spec asks for.
+# A job that has been suspended on purpose matches its spec.
 _OF_SUSPENDED = {
     reasons.Suspended.Suspending.name: Reconciling.Suspending,
     reasons.Suspended.Queued.name: Reconciling.Queued,

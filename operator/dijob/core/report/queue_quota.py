@@ -41,7 +41,7 @@ def parse_quota(body: Body) -> Quota:
 
 def describe_position(job: DIJob, seen: QueueView) -> str:
     """Return how much quota is free, and how many Workloads may be ahead of the job; "" if neither
-    is known. The statuses of Kueue do not tell the order of the Workloads.
+    is known. Kueue's statuses do not contain the order of the Workloads.
     """
     queue = seen.quota or seen.local
     others = queue.pending - 1 if queue else 0
@@ -50,7 +50,7 @@ def describe_position(job: DIJob, seen: QueueView) -> str:
 
 
 def _describe_free(job: DIJob, seen: QueueView) -> str:
-    """Return the free quota of the resources of which the job needs more. A GPU comes first."""
+    """Return the free quota of each resource that is insufficient for the job, GPUs first."""
     quota = seen.quota
     if quota is None:
         return ""
@@ -64,7 +64,9 @@ def _describe_free(job: DIJob, seen: QueueView) -> str:
     if not (text := ", ".join(each)):
         return ""
     lent = any(quota.free[key] for key in short[:NAMED_RESOURCES]) and quota.cohort
-    return f"{text} free" + (f" unless the cohort {lent} has borrowed it" if lent else "")
+    return f"{text} free" + (
+        f" (other queues of cohort {lent} may have borrowed it)" if lent else ""
+    )
 
 
 def _needed(job: DIJob, more: int) -> Amounts:
@@ -80,7 +82,7 @@ def _needed(job: DIJob, more: int) -> Amounts:
 
 
 def _amounts(flavors: Iterable[Body], key: str) -> Amounts:
-    """Return the sums of a field of the resources of flavors, by the names of the resources."""
+    """Return the sum of a field over all flavors, by the name of the resource."""
     return add_amounts(
         {str(one.get("name")): parse_quantity(one.get(key) or 0)}
         for flavor in flavors

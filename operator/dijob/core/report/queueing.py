@@ -95,7 +95,7 @@ def _admission_fact(ctx: Context, found: Workload) -> Fact:
 
 
 def _growth_message(ctx: Context, found: Workload) -> str:
-    """Return what the ranks wait for that Kueue has not admitted."""
+    """Return what the ranks that Kueue has not admitted wait for."""
     seen, larger = ctx.observed.queue, ctx.observed.queue.growth
     if larger is None:
         if obstacle := growth.find_obstacle(ctx, found):
@@ -104,7 +104,7 @@ def _growth_message(ctx: Context, found: Workload) -> str:
             return rejection.message
         if seen.slices is None:
             return "Kueue has not answered yet whether it can add ranks to a running job"
-        return "the job is about to ask for their quota"
+        return "the operator is about to request quota for them"
     if not larger.active:
         return f"{_deactivated(larger)}, or set spec.replicas to the number of ranks that run"
     if larger.reserves:
@@ -115,7 +115,7 @@ def _growth_message(ctx: Context, found: Workload) -> str:
 
 
 def _deactivated(found: Workload) -> str:
-    """Return that a Workload is deactivated, and the command that activates it."""
+    """Return a message that the Workload is deactivated, with the command that activates it."""
     message = found.condition("Evicted").get("message") or "its spec.active is false"
     # Kubernetes has another kind with this name (scheduling.k8s.io).
     kind = f"{kueue.PLURAL}.{names.KUEUE_GROUP}"

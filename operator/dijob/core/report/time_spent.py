@@ -1,5 +1,5 @@
-"""Reads how a job has spent its time: adds the time since the last status write to the figures that
-the operator has stored (goodput.py).
+"""Computes how a job has spent its time, by adding the time since the last status write to the
+figures that the operator has stored (goodput.py).
 
 The command line and the page use this module, so that they show the same numbers.
 """
@@ -20,7 +20,7 @@ class TimeSpent:
     """The seconds of each activity since `since`. They add up to `total`.
 
     `repeated` are seconds of Running in which the job repeated work that a restart had lost.
-    `interruptions` are the last ones, oldest first. There were `earlier_count` more before them.
+    `interruptions` are the last ones, oldest first. `earlier_count` is the number of those before.
     """
 
     since: str

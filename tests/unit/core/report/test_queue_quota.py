@@ -47,7 +47,7 @@ GPU = {"nvidia.com/gpu": "1"}
         (
             job_with(cpu="2"),
             QueueView(quota=replace(quota(cpu=(3, 3)), cohort="all")),
-            "3 of 3 cpu free unless the cohort all has borrowed it",
+            "3 of 3 cpu free (other queues of cohort all may have borrowed it)",
         ),
         (
             job_with(cpu="2"),

@@ -83,12 +83,12 @@ def server_set_name(job: DIJob) -> str:
 
 
 def has_minimum(job: DIJob) -> bool:
-    """Whether Kueue may admit a part of the job."""
+    """Whether Kueue may admit the job in part."""
     return 0 < _least(job) < job.pod_sets[-1].replicas
 
 
 def _least(job: DIJob) -> int:
-    """Return how many pods of the last pod set the job needs at least."""
+    """Return the minimum number of pods in the last pod set."""
     return job.spec.minimum - sum(one.replicas for one in job.pod_sets[:-1])
 
 
@@ -148,13 +148,13 @@ def workload(job: DIJob, priority: int, options: Options) -> Manifest:
 
 
 def larger_workload(job: DIJob, new: CreateWorkload, digest: str, options: Options) -> Manifest:
-    """Return the Workload that replaces another one of the job when the job grows. Kueue reserves
-    quota only for the additional pods. `digest` is that of the job with its full size.
+    """Return the Workload that replaces the current one when the job grows. Kueue reserves quota
+    only for the additional pods. `digest` is that of the job with its full size.
     """
     job = job.resized(new.ranks)
     made = workload(job, new.priority, options)
     for pod_set in made["spec"]["podSets"]:
-        # Kueue allows no partial admission of such a Workload.
+        # Kueue does not admit such a Workload in part.
         pod_set.pop("minCount", None)
     meta = made["metadata"]
     meta["name"] = new.name
@@ -167,8 +167,8 @@ def larger_workload(job: DIJob, new: CreateWorkload, digest: str, options: Optio
 
 
 def growth_probe(job: DIJob) -> Manifest:
-    """Return a Workload that Kueue's webhook rejects if Kueue can replace a Workload by a larger
-    one, because such a Workload cannot have a minimum. It is only sent as a dry run.
+    """Return a Workload that Kueue's webhook rejects if Kueue can replace a Workload with a larger
+    one, because an elastic Workload cannot have a `minCount`. It is only sent as a dry run.
     """
     template = {"spec": {"containers": [{"name": "probe", "image": "probe"}]}}
     return {
@@ -200,8 +200,8 @@ def pod_marks(
 
 
 def server_marks(job: DIJob, admitted: Workload, flavors: Mapping[str, Flavor]) -> PodMarks:
-    """Return the same for the pod of the job's Redis server. Workloads of older versions of the
-    operator have no pod set for it.
+    """Return what the pod of the job's Redis server gets from the admission. Workloads of older
+    versions of the operator have no pod set for this pod.
     """
     name = server_set_name(job)
     if name not in admitted.assigned:
