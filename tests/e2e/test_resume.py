@@ -62,7 +62,8 @@ def until_resumed(space: Space, pod: str) -> tuple[int, int]:
     """Wait until a rank resumes. Return its iteration and environment step."""
 
     def problem() -> str:
-        return "" if RESUMES.search(space.logs(pod)) else space.logs(pod)[-300:]
+        log = space.logs(pod)
+        return "" if RESUMES.search(log) else f"it has not resumed: {log[-300:]}"
 
     space.until(f"{pod} resumes", problem, REAL_SECONDS)
     found = RESUMES.search(space.logs(pod))
