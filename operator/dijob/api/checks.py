@@ -42,8 +42,8 @@ SHAPE_MESSAGE: Final = (
 ONE_SHAPE_MESSAGE: Final = f"{SHAPE_MESSAGE}: remove one of the two"
 NO_SHAPE_MESSAGE: Final = f"{SHAPE_MESSAGE}: add one of the two"
 TASKS_BOUNDS_MESSAGE: Final = (
-    "in a job with tasks, only the last task can be scaled, so minReplicas and maxReplicas belong to"
-    " this task: use spec.tasks[].minReplicas and spec.tasks[].maxReplicas"
+    "in a job with tasks, only the last task can be scaled, so minReplicas and maxReplicas belong"
+    " to this task: use spec.tasks[].minReplicas and spec.tasks[].maxReplicas"
 )
 LAST_TASK_MESSAGE: Final = (
     "minReplicas and maxReplicas are only for the last task, because ranks are numbered across all"

@@ -128,8 +128,8 @@ class GangScheduled(Reason):
     Placed = good("enough ranks have nodes")
     Admitted = good("Kueue has admitted the job")
     AdmittedInPart = good(
-        "Kueue has admitted fewer ranks than `replicas`, and the job runs with them. The message says"
-        " what the other ranks wait for"
+        "Kueue has admitted fewer ranks than `replicas`, and the job runs with them. The message"
+        " says what the other ranks wait for"
     )
     NotWanted = good("the job no longer has an engine")
     Suspended = suspended_entry()

@@ -386,8 +386,8 @@ OF_STATUS: dict[str, Case] = {
         "drains",
         evidence(tasks_of(3), pods=[pod(0), pod(1), pod(2), pod(3)], budgets=[budget({}, 2)]),
         PROBLEM,
-        "allows the wrong number of evictions: Kubernetes computes it from the size of task collector"
-        " (3 ranks), but it also selects rank 0",
+        "allows the wrong number of evictions: Kubernetes computes it from the size of task"
+        " collector (3 ranks), but it also selects rank 0",
         "use disruptionBudget",
     ),
     "a budget of the last task": Case(

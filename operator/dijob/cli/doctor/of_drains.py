@@ -86,8 +86,8 @@ def _miscounted(budget: Budget, pods: list[RankPod], evidence: Evidence) -> Find
     outside = [pod.rank for pod in pods if pod.rank < scaled.start]
     if outside:
         return problem(
-            f"PodDisruptionBudget {name_of(budget)} allows the wrong number of evictions: Kubernetes"
-            f" computes it from {size}, but it also selects {format_ranks(outside)}",
+            f"PodDisruptionBudget {name_of(budget)} allows the wrong number of evictions:"
+            f" Kubernetes computes it from {size}, but it also selects {format_ranks(outside)}",
             _REMEDY,
         )
     if status.get("disruptionsAllowed", 0) > 0:

@@ -40,8 +40,8 @@ log = logging.getLogger(__name__)
 READ_AGAIN_SECONDS = (10.0, 300.0)
 # How long a flavor is remembered for all jobs. Administrators rarely change one.
 FLAVOR_SECONDS = 60.0
-# How long the result of the dry run is cached for all jobs. It changes only when Kueue restarts with
-# another configuration.
+# How long the result of the dry run is cached for all jobs. It changes only when Kueue restarts
+# with another configuration.
 SLICES_SECONDS = 300.0
 # A part of the message with which Kueue's webhook rejects the dry run if Kueue can replace
 # Workloads.

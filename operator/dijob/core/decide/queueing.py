@@ -145,9 +145,9 @@ def workload_is_missing(ctx: Context) -> bool:
 
 
 def is_outdated(ctx: Context) -> bool:
-    """Whether the Workload of a waiting job must be replaced: it was created from another version of
-    the job, or to replace a smaller Workload. The latter kind has no minimum, so Kueue could not
-    admit it in part.
+    """Whether the Workload of a waiting job must be replaced: it was created from another version
+    of the job, or to replace a smaller Workload. The latter kind has no minimum, so Kueue could
+    not admit it in part.
     """
     seen = ctx.observed.queue
     if _differs(seen):

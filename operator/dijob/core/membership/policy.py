@@ -67,8 +67,8 @@ class Policy:
         return FailureAction.RESTART_JOB if self.gang.has_gang_restart else FailureAction.RESTART
 
     def failing_group(self, pod: Pod) -> range | None:
-        """Return the group of ranks that restarts because this pod has failed; None if its rank is in
-        no group, or if a rule of the failure policy applies, which concerns the rank alone.
+        """Return the group of ranks that restarts because this pod has failed; None if its rank is
+        in no group, or if a rule of the failure policy applies, which concerns the rank alone.
         """
         if self.rule(pod) is not None or self.action(pod) is not FailureAction.RESTART:
             return None
