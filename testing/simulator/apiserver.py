@@ -1,6 +1,6 @@
 """A simulated apiserver with its rules for writes. Stored objects are never changed in place."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -36,7 +36,7 @@ class ApiServer:
     """Objects by path, their history, and the watches.
 
     `admission` is called before each creation. `pruned` are fields of a DIJob's status that an
-    older CRD does not have.
+    older CRD does not have, such as "goodput" or "lastRenewal.lost".
     """
 
     now: Callable[[], datetime]
@@ -139,7 +139,7 @@ class ApiServer:
                 422, f'{target.plural} "{target.name}" is invalid: metadata.uid: field is immutable'
             )
         if target.sub:
-            status = {k: v for k, v in (patch.get("status") or {}).items() if k not in self.pruned}
+            status = _without(patch.get("status") or {}, self.pruned)
             return self.replace(target, merged(old, {"status": status}))
         # The status is a subresource and is not changed here.
         new: Body = merged(old, {name: value for name, value in patch.items() if name != "status"})
@@ -213,6 +213,16 @@ class ApiServer:
         for tell in self.told:
             tell(change)
         return body
+
+
+def _without(status: Mapping[str, Any], paths: Collection[str]) -> Body:
+    """Return a status without the fields at these paths, such as "a" or "a.b"."""
+    kept: Body = {}
+    for name, value in status.items():
+        below = [path.partition(".")[2] for path in paths if path.partition(".")[0] == name]
+        if "" not in below:
+            kept[name] = _without(value, below) if below and isinstance(value, dict) else value
+    return kept
 
 
 def _check(body: Mapping[str, Any]) -> None:

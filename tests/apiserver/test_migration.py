@@ -247,4 +247,5 @@ def _label(plane: Plane) -> str | None:
 
 def _seen(plane: Plane) -> bool:
     listed = json.loads(plane.kubectl("get", "dij", "-o", "json"))["items"]
-    return all("observedGeneration" in job["status"] for job in listed)
+    # The CRD sets -1 in new jobs.
+    return all(job["status"].get("observedGeneration", -1) > 0 for job in listed)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -195,6 +196,33 @@ def test_the_share_of_waiting_is_an_average_of_the_last_half_minute() -> None:
     assert shares[4] == 100
     assert 35 <= shares[5 + 29] <= 38
     assert shares[-1] <= 5
+
+
+def test_the_newest_values_are_written_last_when_the_process_exits(
+    written: Callable[[], dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The thread may be writing older values at that time."""
+    usual, exits, writing = os.replace, threading.Event(), threading.Event()
+
+    def replace(source: str, target: str) -> None:
+        if threading.current_thread() is thread:
+            writing.set()
+            exits.wait(0.2)
+        usual(source, target)
+
+    monkeypatch.setattr("dijob_runtime.progress.os.replace", replace)
+    progress.report(iteration=1)
+    thread = threading.Thread(target=progress._file.write)
+    thread.start()
+    writing.wait()
+    progress.report(iteration=2)
+    progress._file.write()
+    exits.set()
+    thread.join()
+    assert written()["iteration"] == 2
+    assert capsys.readouterr().err == ""
 
 
 def test_a_file_that_cannot_be_written_is_logged_once(

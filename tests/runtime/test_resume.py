@@ -175,6 +175,35 @@ def test_a_folder_that_another_process_uses_is_not_resumed(tmp_path: Path) -> No
     assert resume.find_folder("exp", "mine", any_record=False) is None  # this process uses it
 
 
+def test_a_broken_record_in_a_folder_beside_it_is_ignored() -> None:
+    with_record("exp", "mine")
+    for number, text in enumerate(["", "[" * 100_000, "\\udc00", "[]"]):
+        folder = Path(f"exp_24010{number}_000000")
+        folder.mkdir()
+        (folder / resume.RECORD).write_text(text)
+    assert resume.find_folder("exp", "mine", any_record=False) == "exp"
+
+
+def test_a_full_volume_does_not_destroy_the_record_of_a_folder() -> None:
+    """A training that fills its volume restarts, and resumes its folder."""
+    with_record("exp", "mine")
+    program = (
+        "import resource, sys; from pathlib import Path; from dijob_runtime import resume;"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0));"
+        "resume.write_record(Path('exp'), sys.argv[1])"
+    )
+    for record in ("mine", "other"):
+        subprocess.run(
+            [sys.executable, "-c", program, record],
+            env={**os.environ, "PYTHONPATH": str(Path(resume.__file__).parents[1])},
+            capture_output=True,
+            check=False,
+            timeout=30,
+        )
+        assert resume.read_record(Path("exp")) == "mine"
+    assert [path.name for path in Path("exp").iterdir()] == [resume.RECORD]
+
+
 class Collector:
     """DI-engine's collector, which has counted no steps."""
 
@@ -373,6 +402,33 @@ def test_another_rank_of_a_ddp_training_loads_what_rank_0_has_read(
     assert (learner.exp_name, learner.train_iter) == ("exp_240101_000000", 5)
     assert not Path(learner.exp_name, resume.RECORD).exists()
     assert capsys.readouterr().err == ""
+
+
+def test_a_link_to_a_checkpoint_that_is_gone_is_not_a_checkpoint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine(monkeypatch)(changed("exp_name", "exp"), CREATE)
+    save("iteration_5.pth.tar", 5)
+    Path("exp/ckpt/latest.pth.tar").symlink_to("iteration_9.pth.tar")
+    restart(monkeypatch)
+    learner, _ = engine(monkeypatch)(changed("exp_name", "exp"), CREATE)
+    assert (learner.exp_name, learner.train_iter) == ("exp", 5)
+
+
+def test_an_unexpected_error_starts_a_new_training(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine(monkeypatch)(changed("exp_name", "exp"), CREATE)
+    save("iteration_5.pth.tar", 5)
+    restart(monkeypatch)
+
+    def stale(*_: Any) -> None:
+        raise OSError("Stale file handle")
+
+    monkeypatch.setattr(hook, "find_folder", stale)
+    learner, _ = engine(monkeypatch)(changed("exp_name", "exp"), CREATE)
+    assert (learner.exp_name, learner.train_iter) == ("exp_240101_000000", 0)
+    assert "Stale file handle" in capsys.readouterr().err
 
 
 def test_an_older_di_engine_is_left_alone(

@@ -123,6 +123,7 @@ class _ProgressFile:
         # The lock is reentrant, because a signal handler may report while its own thread holds the
         # lock.
         self._lock = threading.RLock()
+        self._writing = threading.Lock()
         self._values: dict[str, Any] = {}
         self._pid = os.getpid()
         self._started = False
@@ -153,25 +154,30 @@ class _ProgressFile:
             time.sleep(WRITE_SECONDS)
 
     def write(self) -> None:
-        """Write the newest values, unless the file already has them."""
+        """Write the newest values, unless the file already has them. When the process exits, this
+        also waits until the thread has written older ones.
+        """
         prefix = os.environ.get(FILES)
         if not prefix or self._pid != os.getpid():
             return  # a fork has copied this object with its lock, which may never be released
-        try:
-            with self._lock:
-                measured = meter.measure()
-                if not (self.fresh or measured):
-                    return
-                self.fresh = False
-                known: dict[str, Any] = {KEYS[name]: v for name, v in self._values.items()}
-                known.update(meter.values)
-                known["moved"] = self.moved
-            path = f"{prefix}-{self._pid}"
-            with open(path + ".new", "w") as file:
-                json.dump(known, file)
-            os.replace(path + ".new", path)
-        except Exception as error:  # a failure must end neither the thread nor the program
-            server.complain("progress to the launcher", error)
+        with self._writing:
+            try:
+                self._write_to(f"{prefix}-{self._pid}")
+            except Exception as error:  # a failure must end neither the thread nor the program
+                server.complain("progress to the launcher", error)
+
+    def _write_to(self, path: str) -> None:
+        with self._lock:
+            measured = meter.measure()
+            if not (self.fresh or measured):
+                return
+            self.fresh = False
+            known: dict[str, Any] = {KEYS[name]: v for name, v in self._values.items()}
+            known.update(meter.values)
+            known["moved"] = self.moved
+        with open(path + ".new", "w") as file:
+            json.dump(known, file)
+        os.replace(path + ".new", path)
 
 
 _file = _ProgressFile()

@@ -19,6 +19,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -101,13 +102,25 @@ def read_record(folder: Path) -> Any:
     """Return the record in a folder, or None if the folder has no readable one."""
     try:
         return json.loads((folder / RECORD).read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
 
 
 def write_record(folder: Path, record: Any) -> None:
-    """Write the record of a run into its folder."""
-    (folder / RECORD).write_text(json.dumps(record) + "\n")
+    """Write the record of a run into its folder, unless the folder already has it.
+
+    If the volume is full, the folder keeps its former record. Raises OSError.
+    """
+    if read_record(folder) == record:
+        return
+    new = folder / f"{RECORD}.new"
+    try:
+        new.write_text(json.dumps(record) + "\n")
+        os.replace(new, folder / RECORD)
+    except OSError:
+        with suppress(OSError):
+            new.unlink()
+        raise
 
 
 def lock_folder(folder: Path) -> bool:
@@ -141,7 +154,9 @@ def list_checkpoints(folder: str) -> list[Path]:
         number = re.search(r"iteration_(\d{1,15})", path.name)
         return path.stat().st_mtime_ns, int(number[1]) if number else -1
 
-    return sorted(Path(folder).glob(CHECKPOINTS), key=age, reverse=True)
+    # The target of a link may be gone.
+    found = [path for path in Path(folder).glob(CHECKPOINTS) if path.is_file()]
+    return sorted(found, key=age, reverse=True)
 
 
 def _flatten(path: str, value: Any) -> Iterator[str]:

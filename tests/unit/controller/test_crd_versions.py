@@ -81,7 +81,7 @@ async def test_an_older_crd_is_reported_in_a_condition_without_a_traceback(
 @virtual
 async def test_a_job_runs_and_recovers_with_a_crd_that_lacks_the_figures() -> None:
     async with simulated(job_body(), starts=False) as world:
-        world.cluster.server.pruned.add("goodput")
+        world.cluster.server.pruned |= {"goodput", "lastRenewal.lost"}
         world.operator.start()
         await world.until(lambda: world.phase == "Running")
         world.cluster.remove("pods", "job-1")

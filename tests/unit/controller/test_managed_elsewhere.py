@@ -15,6 +15,8 @@ from simulator.simulated import World, simulated
 pytestmark = pytest.mark.virtual_time
 
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
+# The status that the API server gives to a new job.
+NEW: dict[str, Any] = {"observedGeneration": -1, "readyReplicas": 0, "restarts": 0}
 # What MultiKueue copies from the cluster that runs the job.
 COPIED: dict[str, Any] = {
     "phase": "Succeeded",
@@ -77,6 +79,13 @@ async def test_the_only_write_about_a_job_of_another_controller_is_an_event(
         (event,) = events(world)
         assert event.body["reason"] == "ManagedElsewhere"
         assert event.body["message"].startswith(f"spec.managedBy is {MULTIKUEUE}: this operator")
+
+
+async def test_the_defaults_of_the_crd_are_not_a_status() -> None:
+    async with simulated({**managed(), "status": NEW}) as world:
+        await world.runs(30)
+        assert world.writes() == []
+        assert len(events(world)) == 1
 
 
 async def test_a_job_of_another_controller_gets_no_workload() -> None:

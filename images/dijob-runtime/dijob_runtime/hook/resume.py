@@ -80,7 +80,7 @@ def _wrap_compile(usual: Any) -> Any:
             return usual(*args, **kwargs)
         name = given["cfg"].setdefault("exp_name", "default_experiment")
         record = describe_run(given["cfg"], given["create_cfg"], given["seed"], os.environ)
-        folder, checkpoint = _agree_on_decision(lambda: _decide(name, given, record))
+        folder, checkpoint = _agree_on_decision(lambda: _try_to_decide(name, given, record))
         if folder is not None:
             given["cfg"]["exp_name"], given["renew_dir"] = folder, False
         made = usual(*call.args, **call.kwargs)
@@ -107,6 +107,15 @@ def _user_decides(given: Any) -> bool:
         or bool(learn.get("resume_training"))
         or bool(hook.get("load_ckpt_before_run"))
     )
+
+
+def _try_to_decide(name: str, given: Any, record: Any) -> Decision:
+    """Decide, or start a new training if that fails, for example because of the volume."""
+    try:
+        return _decide(name, given, record)
+    except Exception as error:
+        log_message(f"{name} is not resumed, because of an unexpected error: {error!r}")
+        return None, None
 
 
 def _decide(name: str, given: Any, record: Any) -> Decision:

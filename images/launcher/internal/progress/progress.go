@@ -22,7 +22,8 @@ import (
 const (
 	// The name of each file, without the process ID at its end.
 	files = "progress"
-	// More processes than this do not report in practice; of more, only the first ones are read.
+	// More processes than this do not report at the same time in practice. The file of a process that has ended stays. Only the
+	// newest files are read.
 	mostFiles = 64
 	mostBytes = 4096
 	mostCount = 1 << 53
@@ -71,13 +72,7 @@ func Read() *Report {
 		at      time.Time
 	}
 	var found []file
-	for _, path := range list() {
-		if len(found) == mostFiles {
-			break
-		}
-		if strings.HasSuffix(path, ".new") {
-			continue
-		}
+	for _, path := range newestPaths() {
 		if content, at, ok := readFile(path); ok {
 			found = append(found, file{content, at})
 		}
@@ -96,6 +91,29 @@ func Read() *Report {
 		}
 	}
 	return newest
+}
+
+// newestPaths returns the paths of the newest regular files, at most mostFiles.
+func newestPaths() []string {
+	type entry struct {
+		path string
+		at   time.Time
+	}
+	var found []entry
+	for _, path := range list() {
+		if strings.HasSuffix(path, ".new") {
+			continue
+		}
+		if about, err := os.Lstat(path); err == nil && about.Mode().IsRegular() {
+			found = append(found, entry{path, about.ModTime()})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b entry) int { return b.at.Compare(a.at) })
+	var paths []string
+	for _, each := range found[:min(len(found), mostFiles)] {
+		paths = append(paths, each.path)
+	}
+	return paths
 }
 
 // readFile does not wait for the other end of a pipe, and does not follow a link.

@@ -80,12 +80,18 @@ func TestOnlyRegularFilesAreRead(t *testing.T) {
 	}
 }
 
-func TestOfManyFilesOnlySomeAreRead(t *testing.T) {
+// For example, a program that runs one experiment after the other, each in a process of its own.
+func TestOfManyFilesOnlyTheNewestAreRead(t *testing.T) {
 	p := envtest.New(t)
+	began := time.Now()
 	for number := range mostFiles + 10 {
-		p.Writes(t, fmt.Sprintf("progress-%04d", number), fmt.Sprintf(`{"iteration": %d}`, number))
+		path := p.Writes(t, fmt.Sprintf("progress-%04d", number), fmt.Sprintf(`{"iteration": %d}`, number))
+		at := began.Add(time.Duration(number) * time.Second)
+		os.Chtimes(path, at, at)
 	}
-	if got := Read(); got == nil || *got.Iteration >= mostFiles {
+	p.Writes(t, "progress-0000", `{"envStep": 1}`)
+	os.Chtimes(filepath.Join(p.Folder, "progress-0000"), began, began)
+	if got := Read(); got == nil || *got.Iteration != mostFiles+9 || got.EnvStep != nil {
 		t.Errorf("%+v", got)
 	}
 }

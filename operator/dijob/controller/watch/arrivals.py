@@ -1,7 +1,7 @@
 """Handles the events of the DIJob watch, and decides how urgent the first reconciliation is.
 
 When the operator starts, the watch lists all jobs, and most of them need no work. The jobs that
-already have a status are queued in the background, so that a job that was just created does not
+already have a phase are queued in the background, so that a job that was just created does not
 wait behind a thousand running ones. Jobs in the background are also held back until the pods have
 been listed: a reconciliation that does not know the existing pods would create them again.
 """
@@ -34,9 +34,11 @@ class Arrivals:
             # no status to write.
             self._reconciler.forget(body["metadata"]["uid"])
         elif key := self._reconciler.jobs.put(body, shown=True):
-            # A job from the initial list that already has a status was started before.
+            # A job from the initial list that already has a phase was started before. The CRD gives
+            # each new job a status without a phase.
             nothing_new = type_ is None or not self._children.listed
-            self._queue.add(key, background=nothing_new and "status" in body)
+            started = bool((body.get("status") or {}).get("phase"))
+            self._queue.add(key, background=nothing_new and started)
 
     def all_gone(self) -> None:
         """Forget all jobs. The CRD was deleted, so no events report the deletion of the jobs."""

@@ -2,7 +2,8 @@
 
 The event is the operator's only write about such a job. The status belongs to the other controller:
 MultiKueue copies it from another cluster, and would overwrite a condition of this operator. So the
-operator posts the event only while the job has no status. A job with a status is managed.
+operator posts the event only while the status has no phase. A job with a phase is managed. The CRD
+gives each new job a status without a phase.
 """
 
 from collections.abc import Mapping
@@ -20,8 +21,8 @@ REASON: Final = "ManagedElsewhere"
 async def report_manager(
     recorder: Recorder, body: Mapping[str, Any], manager: str, memory: JobMemory
 ) -> None:
-    """Post the event, unless the job has a status or this process has posted the event before."""
-    if memory.manager_reported or body.get("status"):
+    """Post the event, unless the job has a phase or this process has posted the event before."""
+    if memory.manager_reported or (body.get("status") or {}).get("phase"):
         return
     memory.manager_reported = True
     # Not a warning: this is what the user has asked for.

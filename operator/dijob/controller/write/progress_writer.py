@@ -123,19 +123,24 @@ class ProgressWriter:
 
     async def _write(self, uid: str) -> None:
         key, part = self.jobs.key_of(uid), self.status_part(uid)
-        if key is None:
+        body = self.jobs.get(key) if key else None
+        if key is None or body is None:
             self.forget(uid)
-        if key is None or not part:
+        if key is None or body is None or not part:
             return
         # Before a failed write is tried again, other jobs are written.
         self._known[uid].due = self._clock.monotonic() + self._interval()
-        patch = {"metadata": {"uid": uid}, "status": part}
+        # The response becomes the known state of the job without a reconciliation. So it must not
+        # contain a change that the watch has not delivered yet: the event about this change would
+        # bring nothing new, and the change would not be reconciled.
+        precondition = {"uid": uid, "resourceVersion": body["metadata"]["resourceVersion"]}
+        patch = {"metadata": precondition, "status": part}
         try:
             response = await self._api.patch(f"{JOBS.path(*key)}/status", patch, whole=True)
         except RequestError as error:
-            if error.not_found or error.conflict:
+            if error.not_found:
                 self.forget(uid)
-            else:
+            elif not error.conflict:  # the watch is about to deliver a newer version
                 log.info("%s/%s: will try again to write the progress: %s", *key, error)
             return
         self.jobs.put(response)

@@ -44,8 +44,10 @@ Forget = Callable[[str], None]
 # gets its first status within FIRST_AT_LATEST_SECONDS.
 INTERVAL_SECONDS = {Pressure.SOON: 3.0, Pressure.RARELY: 10.0}
 FIRST_AT_LATEST_SECONDS = 10.0
-# Fields that no plan relies on. The operator works without them if the CRD is older.
+# Fields that no plan relies on, and the same of their parts. The operator works without them if the
+# CRD is older.
 FIGURES = frozenset({"goodput"})
+FIGURES_OF_PARTS = {"lastRenewal": frozenset({"lost"})}
 # The reason of the event about a job that is so large that its status cannot be stored. An event is
 # used, because a condition could not be stored.
 TOO_LARGE_REASON = "TooLarge"
@@ -157,8 +159,9 @@ class StatusWriter:
             log.info("%s/%s: %s: %s", meta.namespace, meta.name, event.reason, event.message)
             await self._recorder.tell(meta, event)
         absent = again.keys() - (response.get("status") or {}).keys()
-        lost = (_status_changes(kept, decided.status).keys() | absent) - FIGURES
-        self._check_kept(frozenset(lost), again, memory)
+        lost = _status_changes(kept, decided.status)
+        figures = {name for name, change in lost.items() if _is_figure(name, change)}
+        self._check_kept(frozenset((lost.keys() | absent) - figures), again, memory)
         # Reconcile again at once: the next action may depend on the stored status, and the watch
         # event about this write triggers nothing, because the store already has this version.
         return 0.0
@@ -216,6 +219,13 @@ def _drop_invalid_field(body: Mapping[str, Any]) -> dict[str, None]:
     """
     given = (body.get("status") or {}).get(names.REPORTED)
     return {names.REPORTED: None} if isinstance(given, Mapping) else {}
+
+
+def _is_figure(name: str, change: Any) -> bool:
+    """Whether a change of a field of the status concerns only what no plan relies on."""
+    parts = FIGURES_OF_PARTS.get(name)
+    only_parts = parts is not None and isinstance(change, Mapping) and change.keys() <= parts
+    return name in FIGURES or only_parts
 
 
 def _status_changes(old: Status, new: Status) -> dict[str, Any]:

@@ -84,8 +84,10 @@ def has_restarted_since(status: Status, time: str) -> bool:
         return False
     if figures.activity in (Activity.RECOVERING, Activity.STARTING, Activity.WAITING):
         return True
-    ends = [parse_time(status.resume_time)]
-    for one in figures.last_interruptions:
-        begin = parse_time(one.time)
-        ends.append(begin + timedelta(seconds=one.seconds) if begin else None)
-    return any(end and end >= since for end in ends)
+    resumed = parse_time(status.resume_time)
+    if resumed and resumed >= since:
+        return True
+    return any(
+        (begin := parse_time(one.time)) and since - begin <= timedelta(seconds=one.seconds)
+        for one in figures.last_interruptions
+    )

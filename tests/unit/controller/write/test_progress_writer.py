@@ -108,6 +108,35 @@ async def test_a_status_write_for_another_reason_contains_the_progress() -> None
         assert len(writes(world)) == 1
 
 
+async def test_a_change_that_the_watch_has_not_delivered_yet_is_not_hidden() -> None:
+    """The response to a write has the user's change. Then the watch would bring nothing new."""
+    async with simulated(job_body()) as world:
+        await world.running()
+        world.cluster.watches.held = True
+        world.cluster.edit(suspend=True)
+        report(world, iteration=5)
+        await later(world, 0)
+        world.cluster.watches.held = False
+        world.cluster.watches.release()
+        await world.until(lambda: world.phase == "Suspended", 10)
+        assert world.cluster.read("dijobs", "job")["status"]["progress"]["iteration"] == 5
+
+
+async def test_a_write_that_another_change_has_overtaken_is_tried_again() -> None:
+    async with simulated(job_body()) as world:
+        await world.running()
+        world.cluster.watches.held = True
+        world.cluster.patch("dijobs", "job", {"metadata": {"labels": {"a": "b"}}})
+        report(world, iteration=5)
+        await later(world, 0)
+        world.cluster.watches.held = False
+        world.cluster.watches.release()
+        await later(world, INTERVAL_SECONDS)
+        await later(world, INTERVAL_SECONDS)
+        assert world.cluster.read("dijobs", "job")["status"]["progress"]["iteration"] == 5
+        assert not writer(world).status_part(UID)
+
+
 @pytest.mark.parametrize("status", [500, 429, 503])
 async def test_a_failed_write_is_tried_again_with_the_newest_values(status: int) -> None:
     async with simulated(job_body()) as world:

@@ -9,12 +9,20 @@ from typing import Any
 
 import pytest
 from dijob.api.parse import parse_status
-from dijob.api.status import MOST_INTERRUPTIONS, Goodput, Renewal, Status, format_time, parse_time
+from dijob.api.status import (
+    MOST_INTERRUPTIONS,
+    Goodput,
+    Interruption,
+    Renewal,
+    Status,
+    format_time,
+    parse_time,
+)
 from dijob.core.facts import Fact
 from dijob.core.membership.list_state import SUSPENDED
 from dijob.core.report.goodput import MOST_CHARACTERS, Circumstances, account_time
 from dijob.core.report.summary import apply_facts
-from dijob.core.report.time_spent import TimeSpent, read_time_spent
+from dijob.core.report.time_spent import TimeSpent, has_restarted_since, read_time_spent
 from dijob.names import Activity
 from dijob.reasons import (
     PeersReady,
@@ -375,3 +383,22 @@ def test_time_alone_changes_no_status() -> None:
     ranks = observed(*(listed(rank, owner) for rank in range(3)))
     for passed in (1, 60, 86400):
         assert planned(owner, ranks, NOW + timedelta(seconds=passed)).status == owner.status
+
+
+@pytest.mark.parametrize(
+    ("begin", "restarted"),
+    [
+        (format_time(NOW), True),
+        (format_time(NOW - timedelta(seconds=10)), True),
+        (format_time(NOW - timedelta(seconds=11)), False),
+        ("9999-12-31T23:59:59Z", True),
+        ("0001-01-01T00:00:00Z", False),
+        ("never", False),
+    ],
+)
+def test_whether_an_interruption_has_ended_since_a_report(begin: str, restarted: bool) -> None:
+    """Anyone who may write the status can have set these times."""
+    figures = Goodput(
+        activity=Activity.RUNNING, last_interruptions=(Interruption(time=begin, seconds=10),)
+    )
+    assert has_restarted_since(Status(goodput=figures), format_time(NOW)) is restarted
