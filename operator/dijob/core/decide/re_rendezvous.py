@@ -72,6 +72,8 @@ def size_change_loss(ctx: Context) -> Loss | None:
     loss of all these ranks; else None.
     """
     world, size = ctx.world, ctx.rendezvous.next_size
+    if world.list_is_stale:
+        return _group_size_change(ctx)
     if not (world.list_is_active and size) or size == world.size:
         return None
     ranks = gang_restart.all_ranks(world)
@@ -80,6 +82,21 @@ def size_change_loss(ctx: Context) -> Loss | None:
         ranks &= gang_restart.restarting_with(world, gang_restart.last_group(world))
     message = f"replicas changed from {world.size} to {size}"
     return Loss(AddressesReady.Scaled, message, ranks) if ranks else None
+
+
+def _group_size_change(ctx: Context) -> Loss | None:
+    """If the next list of ranks that restart already also changes the size of a group that still
+    runs, return a loss that includes the group; else None.
+    """
+    world, was = ctx.world, ctx.world.listed_size
+    # The pods of ranks that are no longer desired are deleted before there is a list.
+    size = min(ctx.rendezvous.next_size or was, world.gang.size)
+    group = gang_restart.last_group(world)
+    if size == was or group.isdisjoint(world.survivors):
+        return None
+    ranks = gang_restart.all_ranks(world) & gang_restart.restarting_with(world, group)
+    message = f"replicas changed from {was} to {size}"
+    return Loss(AddressesReady.Scaled, message, ranks | world.renewing)
 
 
 def record_loss(ctx: Context, loss: Loss) -> Context:

@@ -344,3 +344,20 @@ def test_a_group_that_was_enlarged_during_a_suspension_starts_with_all_ranks() -
     assert not owner.status.suspend_time
     _, owner = then(owner, observed(), 3)
     assert owner.status.succeeded_ranks == ""
+
+
+@pytest.mark.parametrize(
+    ("size", "ranks"), [(1, "0,3-4"), (2, "0"), (3, "0,3-4")], ids=["shrinks", "stays", "grows"]
+)
+def test_a_group_whose_size_changes_during_another_restart_restarts_too(
+    size: int, ranks: str
+) -> None:
+    owner = running("", "", "torch", topology="alone")
+    owner = stored(owner, plan(owner, observed(*pods(owner, r0=None)), later(1)))
+    owner = grown(owner, size)
+    new = view(0, owner, uid="new-0", ip="10.0.1.0", name="job-learner-0")
+    late = [view(5, owner, name="job-collector-2")] * (size > 2)
+    decided = plan(owner, observed(new, *pods(owner, r0=None), *late), later(60))
+    assert renewal_of(decided).ranks == ranks
+    assert decided.status.renewals == 1
+    assert decided.status.list_number == (2 if size == 2 else 1)
