@@ -36,13 +36,15 @@ def failure_loss(ctx: Context) -> Loss | None:
 
 def _group_loss(ctx: Context) -> Loss | None:
     """Return the loss of the groups in which a rank has failed. A group that restarts already does
-    not restart again.
+    not restart again. A rank that has not joined its group yet restarts alone.
     """
     world, pods = ctx.world, ctx.world.pods
     failed = [
         rank
         for rank in ctx.new_failures
-        if rank not in world.renewing and ctx.policy.failing_group(pods[rank]) is not None
+        if rank not in world.renewing
+        and rank < world.listed_size
+        and ctx.policy.failing_group(pods[rank]) is not None
     ]
     if not failed:
         return None

@@ -131,7 +131,8 @@ def with_failures(
         charges[rank] = _update_charge(pod, before, new, forgiven)
         if more := charges[rank].failures - before.failures:
             found[rank] = action
-            group = None if world.no_rank_runs else policy.failing_group(pod)
+            joined = rank < world.listed_size and not world.no_rank_runs
+            group = policy.failing_group(pod) if joined else None
             if group is None:
                 failures += more
             else:

@@ -361,3 +361,12 @@ def test_a_group_whose_size_changes_during_another_restart_restarts_too(
     assert renewal_of(decided).ranks == ranks
     assert decided.status.renewals == 1
     assert decided.status.list_number == (2 if size == 2 else 1)
+
+
+def test_a_new_rank_that_fails_before_it_joins_does_not_restart_its_group() -> None:
+    owner = grown(running("", "", "torch", topology="alone"), 3)
+    failed: dict[str, Any] = {"failures": 1, "init_failures": 1, "ready": False, "ip": ""}
+    failed |= {"last_end": ContainerEnding(3, 0, "Error", "boom", STAMP(7))}
+    late = view(5, owner, name="job-collector-2", **failed)
+    status = plan(owner, observed(*pods(owner), late), later(1)).status
+    assert (status.renewals, status.restarts) == (0, 1)
