@@ -3,7 +3,9 @@
 from typing import Any
 
 import pytest
+from dijob.api import job_names
 from dijob.api.parse import Parsed, parse_job
+from dijob.api.problems import SpecError
 from samples.builders import Body, recorded, tasks_body
 
 # One learner, one evaluator, and collectors: the size of the job is the size of the task plus 2.
@@ -61,3 +63,11 @@ def test_a_job_without_tasks_has_no_record() -> None:
     made = body(2, OLD, 4, replicas=2)
     made["spec"]["template"] = made["spec"].pop("tasks")[0]["template"]
     assert parse_job(made).spec.replicas == 2
+
+
+def test_scaling_a_running_job_to_longer_pod_names_does_not_make_the_job_invalid() -> None:
+    given = body(10, "collector 10", replicas=11)
+    given["metadata"]["name"] = "j" * (job_names.LABEL_LENGTH - len("-collector-9"))
+    with pytest.raises(SpecError, match="room for only 8"):
+        parse_job(given)
+    assert parse_job(given | {"status": {"desired": 12}}).spec.scale == 11

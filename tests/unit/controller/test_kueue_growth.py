@@ -271,3 +271,35 @@ async def test_a_workload_that_was_admitted_meanwhile_is_not_deleted() -> None:
         await world.until(lambda: len(world.cluster.pods) == 5)
         assert before.items() <= uids(world).items()
         assert world.phase == "Running"
+
+
+def learners_body(**task: Any) -> Body:
+    """Return a job whose last task is a group of learners."""
+    body = tasks_body(1, 1, 2)
+    body["spec"]["tasks"][-1] |= {"runtime": "torch", **task}
+    return queued_body(body)
+
+
+def succeed(world: World, *names: str) -> None:
+    for name in names:
+        pod = world.cluster.pod(name)
+        pod.end(pod.main, 0)
+        world.cluster.report(pod)
+
+
+@pytest.mark.parametrize("before", ["scaled", "admitted in part"])
+async def test_a_group_that_has_succeeded_keeps_its_size(before: str) -> None:
+    part: dict[str, Any] = {"replicas": 4, "minReplicas": 1} if before != "scaled" else {}
+    async with queued(learners_body(**part), quota=4) as (world, kueue):
+        await world.running()
+        assert len(world.cluster.pods) == 4
+        kueue.quota = 2
+        succeed(world, "job-collector-0", "job-collector-1")
+        await world.settle()
+        assert kueue.used() == 2
+        if before == "scaled":
+            world.cluster.scale(5)
+            await world.settle()
+        status = world.cluster.job().status
+        assert status.succeeded_ranks == "2-3"
+        assert (status.desired, status.list_number) == (4, 1)

@@ -303,14 +303,17 @@ def _is_gone(ctx: Context, rank: int) -> bool:
 
 def _succeeded_in(job: DIJob, pod_set: PodSet) -> frozenset[int]:
     """Return the ranks of a pod set that have succeeded for good. With a gang restart, a loss also
-    restarts ranks that have succeeded, unless their whole task has.
+    restarts ranks that have succeeded, unless their whole task has. Ranks that are not in the peer
+    list cannot join a task that has succeeded.
     """
     if job.restart_scope == "Job" and job.spec.runtime.traits.fixed_membership:
         return frozenset()
     first, size = pod_set.first, pod_set.replicas
     done = parse_ranks(job.status.succeeded_ranks or "")
     found = frozenset(rank for rank in done if first <= rank < first + size)
-    return found if pod_set.own_runtime is None or len(found) == size else frozenset()
+    listed = job.status.address_list
+    all_of_it = min(size, listed.size - first) if listed else size
+    return found if pod_set.own_runtime is None or len(found) == all_of_it else frozenset()
 
 
 def _with_conditions(ctx: Context, found: Workload, changes: Changes) -> list[dict[str, Any]]:

@@ -36,13 +36,15 @@ def failure_loss(ctx: Context) -> Loss | None:
 
 def _group_loss(ctx: Context) -> Loss | None:
     """Return the loss of the groups in which a rank has failed. A group that restarts already does
-    not restart again.
+    not restart again. A rank that has not joined its group yet restarts alone.
     """
     world, pods = ctx.world, ctx.world.pods
     failed = [
         rank
         for rank in ctx.new_failures
-        if rank not in world.renewing and ctx.policy.failing_group(pods[rank]) is not None
+        if rank not in world.renewing
+        and rank < world.listed_size
+        and ctx.policy.failing_group(pods[rank]) is not None
     ]
     if not failed:
         return None
@@ -72,6 +74,8 @@ def size_change_loss(ctx: Context) -> Loss | None:
     loss of all these ranks; else None.
     """
     world, size = ctx.world, ctx.rendezvous.next_size
+    if world.list_is_stale:
+        return _group_size_change(ctx)
     if not (world.list_is_active and size) or size == world.size:
         return None
     ranks = gang_restart.all_ranks(world)
@@ -80,6 +84,21 @@ def size_change_loss(ctx: Context) -> Loss | None:
         ranks &= gang_restart.restarting_with(world, gang_restart.last_group(world))
     message = f"replicas changed from {world.size} to {size}"
     return Loss(AddressesReady.Scaled, message, ranks) if ranks else None
+
+
+def _group_size_change(ctx: Context) -> Loss | None:
+    """If the next list of ranks that restart already also changes the size of a group that still
+    runs, return a loss that includes the group; else None.
+    """
+    world, was = ctx.world, ctx.world.listed_size
+    # The pods of ranks that are no longer desired are deleted before there is a list.
+    size = min(ctx.rendezvous.next_size or was, world.gang.size)
+    group = gang_restart.last_group(world)
+    if size == was or group.isdisjoint(world.survivors):
+        return None
+    ranks = gang_restart.all_ranks(world) & gang_restart.restarting_with(world, group)
+    message = f"replicas changed from {was} to {size}"
+    return Loss(AddressesReady.Scaled, message, ranks | world.renewing)
 
 
 def record_loss(ctx: Context, loss: Loss) -> Context:

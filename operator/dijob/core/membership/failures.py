@@ -14,6 +14,7 @@ from datetime import datetime
 from dijob.api.status import Charge, FirstFailure, Status, format_time, parse_time
 from dijob.core.members import Gang, compact_ranks, parse_ranks
 from dijob.core.membership import gang_restart, restart
+from dijob.core.membership.list_state import ListState
 from dijob.core.membership.losses import has_moved
 from dijob.core.membership.policy import Policy
 from dijob.core.membership.world import World
@@ -70,11 +71,17 @@ def read_ledger(status: Status, gang: Gang) -> FailureAccount:
 
 
 def with_successes(ledger: FailureAccount, world: World, policy: Policy) -> FailureAccount:
-    """Return the account with the ranks that have succeeded according to their pods."""
+    """Return the account with the ranks that have succeeded according to their pods. Before the
+    first list of a job that was resumed, a group with other ranks to run has no successes.
+    """
     done = frozenset(
         rank for rank in gang_restart.succeeded_ranks(world) if policy.is_counted(world.pods[rank])
     )
-    return replace(ledger, succeeded=ledger.succeeded | done)
+    succeeded = ledger.succeeded | done
+    # The size of a suspended job may change several times before the job is resumed.
+    if world.state is ListState.NONE and not policy.suspended:
+        succeeded = gang_restart.complete_successes(world, succeeded)
+    return replace(ledger, succeeded=succeeded)
 
 
 def with_failures(
@@ -124,7 +131,8 @@ def with_failures(
         charges[rank] = _update_charge(pod, before, new, forgiven)
         if more := charges[rank].failures - before.failures:
             found[rank] = action
-            group = None if world.no_rank_runs else policy.failing_group(pod)
+            joined = rank < world.listed_size and not world.no_rank_runs
+            group = policy.failing_group(pod) if joined else None
             if group is None:
                 failures += more
             else:

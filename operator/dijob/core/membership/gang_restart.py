@@ -39,6 +39,16 @@ def lasting_successes(world: World, restarting: Set[int]) -> frozenset[int]:
     return world.succeeded - _with_groups(world, frozenset(restarting) - world.succeeded)
 
 
+def complete_successes(world: World, succeeded: frozenset[int]) -> frozenset[int]:
+    """Return those of the ranks that have succeeded which need not restart when a job starts
+    without a peer list. A group may have got more ranks, or may be a group only since the job was
+    suspended: its ranks can only start together.
+    """
+    wanted = frozenset(range(world.gang.size)) - succeeded
+    groups = tuple(group for group in world.gang.groups if _any_in(group, wanted))
+    return frozenset(rank for rank in succeeded if not any(rank in group for group in groups))
+
+
 def last_group(world: World) -> frozenset[int]:
     """Return the ranks of the world whose group changes if the job is scaled."""
     groups = (group for group in world.gang.groups if group.stop == MAX_REPLICAS)
@@ -57,7 +67,7 @@ def is_closing(world: World, rank: int) -> bool:
     """Whether no rank can join the group of this rank any more, because one of its ranks has
     succeeded. A late join would restart the whole group just as it finishes.
     """
-    if not (world.list_is_active and world.succeeded):
+    if world.state is ListState.NONE or not world.succeeded:
         return False
     return any(rank in group and _any_in(group, world.succeeded) for group in world.gang.groups)
 
@@ -80,7 +90,9 @@ def blocked_on_completed(world: World) -> dict[int, frozenset[int]]:
 
 def _with_groups(world: World, ranks: frozenset[int]) -> frozenset[int]:
     """Return these ranks, and all ranks of the world that share a group with any of them."""
-    size = min(world.size, world.gang.size)
+    # While a list is stale, the world may end below a rank that has succeeded.
+    size = world.size if world.list_is_active else max(world.size, world.listed_size)
+    size = min(size, world.gang.size)
     touched = (group for group in world.gang.groups if _any_in(group, ranks))
     return ranks.union(*(range(group.start, min(group.stop, size)) for group in touched))
 

@@ -49,9 +49,12 @@ class Rendezvous:
             return world.gang.size
         if is_outdated(world):
             return world.size
-        closing = gang_restart.is_closing(world, world.size)
-        due = self._enough and self.seconds_left <= 0 and not closing
-        return world.possible_size if due else 0
+        if not self._enough or self.seconds_left > 0:
+            return 0
+        if not gang_restart.is_closing(world, world.listed_size):
+            return world.possible_size
+        # Other ranks that restart still need a list.
+        return 0 if world.list_is_active else min(world.possible_size, world.listed_size)
 
     @cached_property
     def required_size(self) -> int:

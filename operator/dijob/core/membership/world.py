@@ -77,8 +77,9 @@ class World:
     @cached_property
     def size(self) -> int:
         """The number of ranks in the world. If a list is active, these are the ranks in the list.
-        If the list is stale, they are the ranks of that list that are still desired. Without a
-        list, the size is the gang's minimum.
+        If the list is stale, they are the ranks of that list that are still desired. Those above
+        all other ranks count only if they restart, run or belong to a task that is a group. Without
+        a list, the size is the gang's minimum.
         """
         if self.list_is_active:
             return len(self.address_list.addresses) or self.listed_size or self.gang.size
@@ -86,7 +87,7 @@ class World:
             # The world includes at least one rank that has not succeeded. Otherwise, a resumed job
             # would have nothing to run.
             return max(self.gang.minimum, self.wanted[0] + 1) if self.wanted else self.gang.minimum
-        return min(self.gang.size, max({*self.renewing, *self.survivors}) + 1)
+        return min(self.gang.size, max({*self.renewing, *self.survivors, *self._grouped}) + 1)
 
     @cached_property
     def wanted(self) -> tuple[int, ...]:
@@ -97,6 +98,15 @@ class World:
     def unfinished(self) -> tuple[int, ...]:
         """The ranks of this world that run or must still run, in order. Others may join later."""
         return tuple(rank for rank in self.wanted if rank < self.size)
+
+    @property
+    def _grouped(self) -> frozenset[int]:
+        """The ranks of the newest list that belong to a task that is a group, and have not
+        succeeded. The rest of the group cannot run without them.
+        """
+        groups = () if self.gang.has_gang_restart else self.gang.groups
+        listed = (rank for rank in self.wanted if rank < self.listed_size)
+        return frozenset(rank for rank in listed if any(rank in group for group in groups))
 
     @cached_property
     def ranks_to_recreate(self) -> frozenset[int]:

@@ -299,3 +299,74 @@ def test_two_tasks_are_two_groups() -> None:
 @pytest.mark.parametrize("runtimes", [("ditask",), ("",)], ids=["ditask", "none"])
 def test_tasks_without_torch_are_no_groups(runtimes: tuple[str, ...]) -> None:
     assert gang_of(running(*runtimes)).groups == ()
+
+
+@pytest.mark.parametrize(
+    ("done", "lost"),
+    [({"r4": DONE}, {"r3": None}), ({"r3": DONE}, {"r4": None}), ({}, {"r4": None})],
+    ids=["the last rank has succeeded", "the other rank has succeeded", "no rank has succeeded"],
+)
+def test_a_second_loss_restarts_a_group_that_the_first_loss_did_not_touch(
+    done: dict[str, Any], lost: dict[str, Any]
+) -> None:
+    owner = running("", "", "torch", topology="alone")
+    owner = stored(owner, plan(owner, observed(*pods(owner, **done)), NOW))
+    first = plan(owner, observed(*pods(owner, r0=None, **done)), later(1))
+    assert renewal_of(first).ranks == "0"
+    second = plan(stored(owner, first), observed(*pods(owner, r0=None, **done, **lost)), later(2))
+    assert (renewal_of(second).ranks, second.status.succeeded_ranks) == ("0,3-4", "")
+
+
+def test_no_rank_joins_a_group_that_has_succeeded_while_another_rank_is_replaced() -> None:
+    owner = running("", "", "torch", topology="alone")
+    done = {"r3": DONE, "r4": DONE}
+    owner = stored(owner, plan(owner, observed(*pods(owner, **done)), NOW))
+    owner = grown(owner, 4)
+    seen = pods(owner, r0=None, **done)
+    late = [view(rank, owner, name=f"job-collector-{rank - 3}") for rank in (5, 6)]
+    owner = stored(owner, plan(owner, observed(*seen, *late), later(1)))
+    assert owner.status.succeeded_ranks == "3-4"
+    new = view(0, owner, uid="new-0", ip="10.0.1.0", name="job-learner-0")
+    decided = plan(owner, observed(new, *seen, *late), later(60))
+    assert decided.status.list_number == 2
+    assert decided.status.address_list is not None
+    assert decided.status.address_list.size == 5
+
+
+def test_a_group_that_was_enlarged_during_a_suspension_starts_with_all_ranks() -> None:
+    owner = running("", "", "torch", topology="alone")
+    seen = observed(*pods(owner, r3=DONE, r4=DONE))
+    owner = stored(owner, plan(owner, seen, NOW))
+    _, owner = then(owner, seen, suspend=True)
+    _, owner = then(grown(owner, 3), observed(), 1)
+    assert owner.status.succeeded_ranks == "3-4"
+    _, owner = then(owner, observed(), 2, suspend=False)
+    assert not owner.status.suspend_time
+    _, owner = then(owner, observed(), 3)
+    assert owner.status.succeeded_ranks == ""
+
+
+@pytest.mark.parametrize(
+    ("size", "ranks"), [(1, "0,3-4"), (2, "0"), (3, "0,3-4")], ids=["shrinks", "stays", "grows"]
+)
+def test_a_group_whose_size_changes_during_another_restart_restarts_too(
+    size: int, ranks: str
+) -> None:
+    owner = running("", "", "torch", topology="alone")
+    owner = stored(owner, plan(owner, observed(*pods(owner, r0=None)), later(1)))
+    owner = grown(owner, size)
+    new = view(0, owner, uid="new-0", ip="10.0.1.0", name="job-learner-0")
+    late = [view(5, owner, name="job-collector-2")] * (size > 2)
+    decided = plan(owner, observed(new, *pods(owner, r0=None), *late), later(60))
+    assert renewal_of(decided).ranks == ranks
+    assert decided.status.renewals == 1
+    assert decided.status.list_number == (2 if size == 2 else 1)
+
+
+def test_a_new_rank_that_fails_before_it_joins_does_not_restart_its_group() -> None:
+    owner = grown(running("", "", "torch", topology="alone"), 3)
+    failed: dict[str, Any] = {"failures": 1, "init_failures": 1, "ready": False, "ip": ""}
+    failed |= {"last_end": ContainerEnding(3, 0, "Error", "boom", STAMP(7))}
+    late = view(5, owner, name="job-collector-2", **failed)
+    status = plan(owner, observed(*pods(owner), late), later(1)).status
+    assert (status.renewals, status.restarts) == (0, 1)
