@@ -114,6 +114,14 @@ LIVES: dict[str, tuple[str, tuple[Step, ...]]] = {
         "learners",
         ((TO_RUN, "succeeds", 1), (0, SUSPEND, 0), (3, RESUME, 0)),
     ),
+    "two losses, one of them in a group": (
+        "trainers",
+        ((TO_RUN, "succeeds", 2), (0, "is deleted by hand", 0), (1, "is deleted by hand", 1)),
+    ),
+    "a group grows while another rank is lost": (
+        "trainers",
+        ((ELASTIC_TO_RUN, "is deleted by hand", 0), (1, SCALE, 4)),
+    ),
     "the last task is scaled and edited": (
         "tasks",
         ((ELASTIC_TO_RUN, SCALE, 4), (1, SCALE, 2), (1, SCALE, 4)),

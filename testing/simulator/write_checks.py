@@ -118,9 +118,11 @@ class Judged(RuleBasedStateMachine):
         if self.together:
             return frozenset(range(self.job.spec.desired))
         first, found = 0, set[int]()
-        for task in self.job.spec.tasks or ():
-            found |= set(range(first, first + task.replicas)) if task.runtime == "torch" else set()
-            first += task.replicas
+        tasks = self.job.spec.tasks or ()
+        for task in tasks:
+            size = self.job.spec.scale if task is tasks[-1] else task.replicas
+            found |= set(range(first, first + size)) if task.runtime == "torch" else set()
+            first += size
         return frozenset(found)
 
     def check_write(self, request: Request) -> None:
