@@ -233,8 +233,8 @@ def _task_problems(job: DIJob) -> Iterator[Problem]:
     """
     tasks, seen, types = job.spec.tasks or (), set[str](), set[TaskType]()
     for at, task in enumerate(tasks):
-        # An autoscaler does not know how long the names become. If it scales a job that has started,
-        # the API server rejects the pods whose names are too long, and the other ranks run on.
+        # An autoscaler does not know how long the names become. If it scales a job that has
+        # started, the API server rejects pods whose names are too long. The other ranks run on.
         size = task.replicas if job.status.desired else job.pod_sets[at].replicas
         largest = max(size, task.max_replicas or 1)
         place, name = f"spec.tasks[{at}]", task.name or task.type.value
