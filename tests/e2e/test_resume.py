@@ -62,7 +62,8 @@ def until_resumed(space: Space, pod: str) -> tuple[int, int]:
     """Wait until a rank resumes. Return its iteration and environment step."""
 
     def problem() -> str:
-        return "" if RESUMES.search(space.logs(pod)) else space.logs(pod)[-300:]
+        log = space.logs(pod)
+        return "" if RESUMES.search(log) else f"it has not resumed: {log[-300:]}"
 
     space.until(f"{pod} resumes", problem, REAL_SECONDS)
     found = RESUMES.search(space.logs(pod))
@@ -82,7 +83,8 @@ def test_ppo_resumes_after_a_kill_and_after_delete_and_apply(space: Space, tmp_p
         assert step > iteration
 
         later = until_saved(space, out / PPO, iteration + 40)
-        space.kubectl("delete", "-f", str(job))
+        # The pod must have ended before its newest checkpoint is known.
+        space.kubectl("delete", "-f", str(job), "--cascade=foreground")
         last, path = newest(out / PPO)
         path.write_bytes(path.read_bytes()[:1000])
         (out / PPO / "ckpt/ckpt_best.pth.tar").unlink()
