@@ -18,7 +18,11 @@ HEALTHY = "healthy"
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     log = tmp_path_factory.mktemp("operator") / "log"
     port = free_port()
-    with control_plane(NAME, nodes=3) as cluster, operator(cluster.kubeconfig, log, port=port):
+    flags = ("--job-metrics",)
+    with (
+        control_plane(NAME, nodes=3) as cluster,
+        operator(cluster.kubeconfig, log, port=port, flags=flags),
+    ):
         yield Plane(cluster, log, port)
 
 

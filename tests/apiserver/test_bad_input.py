@@ -133,7 +133,7 @@ def test_a_suspended_job_can_be_changed(plane: Plane) -> None:
         )
         plane.apply(new)
         # Replace the template by tasks, and resume.
-        plane.apply(job("held", topology="alone"))
+        plane.apply(job("held", topology="alone", replicas=2))
         plane.until_condition("held", "Running", "True")
         assert sorted(plane.pods("held")) == ["held-0", "held-1"]
     finally:

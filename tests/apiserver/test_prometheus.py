@@ -6,6 +6,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -99,11 +100,20 @@ def measured(plane: Plane, prometheus: Prometheus) -> Iterator[None]:
         lost = 'increase(dijob_restarts_total{cause=~"PodLost|PodDeleted"}[1h])'
         prometheus.until("the loss", lost)
         prometheus.until("the recovery", "increase(dijob_recovery_duration_seconds_count[1h])")
+        _report_progress(plane)
         prometheus.until("its phase", 'dijob_jobs{job_namespace="default", phase="Running"}')
         yield
     finally:
         # Its name is not used again, so the garbage collector may delete its pods later.
         plane.kubectl("delete", "dijob", NAME, "--ignore-not-found", "--wait=false")
+
+
+def _report_progress(plane: Plane) -> None:
+    """Store the progress that a program would have reported: simulated pods run none."""
+    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    progress = {"time": now, "iteration": 1, "waitingPercent": 20}
+    patch = json.dumps({"status": {"progress": progress}})
+    plane.kubectl("patch", "dijob", NAME, "--type=merge", "--subresource=status", "-p", patch)
 
 
 @pytest.mark.usefixtures("measured")

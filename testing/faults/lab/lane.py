@@ -30,7 +30,7 @@ from faults.lab.running import Operator
 
 # Differences between runs that mean nothing: times, uids, versions, nodes, generated names.
 MASKED = re.compile(
-    r"(time|Time|excusedAt|uid|resourceVersion|nodeName|node|selfLink|managedFields|suspendedSeconds|containerID|generateName|digest)$"
+    r"(time|Time|excusedAt|uid|resourceVersion|nodeName|node|selfLink|managedFields|suspendedSeconds|containerID|generateName|digest|goodput)$"
 )
 
 # Reminders depend on how fast kwok was, and change nothing. The other annotation has the job's size
