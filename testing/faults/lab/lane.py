@@ -99,7 +99,9 @@ class Lane:
                 return f"{left} pods of {job} are left"
             if phase != "Running":
                 return ""
-            if (ready := status.get("readyReplicas")) != status.get("replicas"):
+            # In a job with tasks, `replicas` counts only the pods of the last task.
+            wanted = status.get("desired" if "taskStatus" in status else "replicas")
+            if (ready := status.get("readyReplicas")) != wanted:
                 return f"{ready} ranks of {job} are ready"
             service = self.channel or await self.kube.find(services(self.namespace, job))
             return "" if service else f"{job} has no service"
