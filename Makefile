@@ -12,7 +12,10 @@ PYTHON := $(shell for p in /usr/bin/python3 python3; do \
 VENV := $(CACHE)/venv-$(shell { cat requirements-dev.txt; $(PYTHON) -IS -VV; } 2>/dev/null | sha256sum | cut -c1-12)
 PY := $(VENV)/bin/python
 export PYTHONPATH := operator:testing:tests/e2e:tests:images/dijob-runtime:bench
-export MYPY_CACHE_DIR := $(CACHE)/mypy
+# All clones share mypy's cache. After several runs had used it at the same time, mypy reported an error that did not exist, until the
+# cache was deleted. So only one run at a time uses it. macOS has no flock.
+export MYPY_CACHE_DIR := $(CACHE)/mypy-one-at-a-time
+ALONE := $(if $(shell command -v flock),flock $(CACHE)/mypy.lock)
 # Write .pyc files: every test starts operators and every pytest worker imports the tests, and each would compile them again.
 export PYTHONDONTWRITEBYTECODE :=
 # Hypothesis generates its Unicode tables once, which takes five seconds. Keep them in the cache.
@@ -91,7 +94,7 @@ check: venv tools $(SITE)/ready ## ruff, mypy --strict, import-linter, generated
 check-code:
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(PY) -m mypy
+	$(ALONE) $(PY) -m mypy
 	$(VENV)/bin/lint-imports --no-logo
 
 check-docs:
