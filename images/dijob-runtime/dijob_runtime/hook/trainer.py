@@ -4,36 +4,23 @@
 
 from __future__ import annotations
 
-from functools import wraps
-from inspect import isfunction
 from types import ModuleType
 from typing import Any
 
+from dijob_runtime.hook.middleware import wrap_middleware
 from dijob_runtime.progress import note_training
 
 
 def patch(module: ModuleType) -> None:
     """Wrap the functions that make the middleware."""
-    for name in ("trainer", "multistep_trainer"):
-        if hasattr(module, name):
-            setattr(module, name, _with_report(getattr(module, name)))
+    wrap_middleware(module, ("trainer", "multistep_trainer"), _with_report)
 
 
-def _with_report(make: Any) -> Any:
-    @wraps(make)
-    def made(*args: Any, **kwargs: Any) -> Any:
-        usual = make(*args, **kwargs)
-        # In a process without the role learner, the middleware is an object that does nothing.
-        if not isfunction(usual):
-            return usual
+def _with_report(usual: Any) -> Any:
+    def train(ctx: Any) -> Any:
+        result = usual(ctx)
+        if getattr(ctx, "train_data", None) is not None:
+            note_training(ctx.train_iter, getattr(ctx, "env_step", None))
+        return result
 
-        @wraps(usual)
-        def train(ctx: Any) -> Any:
-            result = usual(ctx)
-            if getattr(ctx, "train_data", None) is not None:
-                note_training(ctx.train_iter, getattr(ctx, "env_step", None))
-            return result
-
-        return train
-
-    return made
+    return train
