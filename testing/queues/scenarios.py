@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from queues.kills import MOST_POINTS, Killer
-from queues.stage import QUOTA, WORKLOADS, Stage, queued_job, thing
+from queues.stage import LABEL, QUOTA, WORKLOADS, Stage, queued_job, thing
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,25 @@ def growing_after_partial_admission(stage: Stage) -> str:
     seconds = stage.until("six ranks run", lambda: stage.running("partly") == 2 * QUOTA)
     assert before.items() <= uids(stage, "partly").items()
     return f"four ranks ran; the other two {seconds:.1f} s after quota was free"
+
+
+def label_changed_before_growth(stage: Stage) -> str:
+    """A running job does not take quota of another queue. It changes the queue when it restarts."""
+    stage.apply(queued_job("moves", 2, minReplicas=1, maxReplicas=4))
+    stage.phase("moves", "Running")
+    before = uids(stage, "moves")
+    stage.kubectl("label", "dijob", "moves", f"{LABEL}=team-b", "--overwrite")
+    stage.edit("moves", replicas=4)
+    message = stage.says("moves", "GangScheduled", "AdmittedInPart", "suspend and resume")
+    assert uids(stage, "moves") == before
+    assert len(stage.workloads("moves")) == 1
+    stage.edit("moves", suspend=True)
+    stage.phase("moves", "Suspended")
+    stage.edit("moves", suspend=False)
+    stage.until("four ranks run", lambda: stage.running("moves") == 4)
+    queue = stage.workload("moves")["spec"]["queueName"]
+    assert queue == "team-b", queue
+    return f"stayed at two ranks ({message!r}); after suspend and resume, four ran in {queue}"
 
 
 def growing_without_slices(stage: Stage) -> str:
@@ -447,6 +466,7 @@ SCENARIOS = (
     Scenario("a job grows when there is quota", growing),
     Scenario("a job grows after partial admission", growing_after_partial_admission),
     Scenario("the operator and Kueue are killed while a job grows", killed_while_growing),
+    Scenario("the queue of a running job is changed", label_changed_before_growth),
     Scenario("a Redis server", redis_server),
     Scenario("suspended and resumed", suspended_and_resumed),
     Scenario("deactivated and activated", deactivated_and_activated),

@@ -31,7 +31,7 @@ from dijob.client.connection import ClientConnection, ClientRequest
 from dijob.client.errors import NO_SUCH_KIND
 from dijob.client.resources import DIJOBS, PODS, Resource
 from dijob.core.options import Options
-from dijob.core.render.scheduling import ENGINES, engine_of
+from dijob.core.render.scheduling import ENGINES, engine_of, kueue
 from dijob.names import Engine
 
 Data = dict[str, Any]
@@ -175,7 +175,7 @@ class _Asking:
         engine = engine_of(job, Options().engine, ())
         queue = await find_queue(self.connection, job, engine)
         if queue is None:
-            return []
+            return [FitFinding(NO, kueue.NOT_SERVED)] if kueue.queue_name(job) else []
         if queue.unread:
             return [FitFinding(UNKNOWN, f"{queue.unread}, so this was not checked")]
         if queue.problem:
