@@ -23,7 +23,7 @@ VOLCANO_QUEUES = "GET /apis/scheduling.volcano.sh/v1beta1/queues"
 KAI_QUEUES = "GET /apis/scheduling.run.ai/v2/queues"
 NODES = "GET /api/v1/nodes"
 QUOTAS = "GET /api/v1/namespaces/rl/resourcequotas"
-NODE = {
+NODE: dict[str, Any] = {
     "metadata": {"name": "n"},
     "status": {
         "allocatable": {"cpu": "64", "memory": "256Gi", "pods": "110"},

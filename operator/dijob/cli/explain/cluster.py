@@ -193,9 +193,9 @@ class _Asking:
             kind = "nodes" if nodes is None else "the pods of all namespaces"
             return FitFinding(UNKNOWN, f"nodes: you may not list {kind}, so this was not checked")
         specs = list(pod_specs(job, Options()))
-        gang = engine_of(job, Options().engine, ()) is not Engine.NONE
-        least = job.spec.gang_minimum if gang else job.spec.minimum
-        return into_nodes(specs, min(least, len(specs)), free_resources(nodes, pods))
+        engine = engine_of(job, Options().engine, ())
+        together = 0 if engine in (Engine.NONE, Engine.KUEUE) else job.spec.gang_minimum
+        return into_nodes(specs, job.spec.minimum, free_resources(nodes, pods), together)
 
     async def _quotas(self, job: DIJob) -> list[FitFinding]:
         found = await self._list(_QUOTAS, job.metadata.namespace)
