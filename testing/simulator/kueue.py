@@ -84,6 +84,18 @@ class Kueue:
         (found,) = self.workloads()
         return found
 
+    def is_lost(self) -> bool:
+        """Whether somebody has deleted the Workload with which the job ran. The operator may create
+        a larger one before it learns of the deletion.
+        """
+        found = self.workloads()
+        return all(
+            names.KUEUE_REPLACES in _notes(one)
+            and not is_true(one, "QuotaReserved")
+            and self._replaced(one) is None
+            for one in found
+        )
+
     def used(self) -> int:
         """Return how many pods have quota now, as Kueue counts them (pkg/workload): those that are
         assigned, but at most those that have not given their quota back.
