@@ -9,6 +9,8 @@ from typing import Any
 from queues.kills import MOST_POINTS, Killer
 from queues.stage import LABEL, QUOTA, WORKLOADS, Stage, queued_job, thing
 
+AT = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
+
 
 @dataclass(frozen=True)
 class Scenario:
@@ -427,6 +429,60 @@ def topology(stage: Stage) -> str:
     return f"all ranks on the nodes of {racks}"
 
 
+def admission_check(stage: Stage) -> str:
+    """The scenario plays the controller of an admission check."""
+    quota = [{"name": "cpu", "nominalQuota": 100}]
+    flavors = [{"name": "default", "resources": quota}]
+    spec = {
+        "namespaceSelector": {},
+        "resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}],
+        "admissionChecksStrategy": {"admissionChecks": [{"name": "prepared"}]},
+    }
+    stage.apply(
+        thing("AdmissionCheck", "prepared", {"controllerName": "test.dijob/check"}),
+        thing("ClusterQueue", "checked", spec),
+        thing("LocalQueue", "checked", {"clusterQueue": "checked"}),
+    )
+    active = {"type": "Active", "status": "True", "reason": "Active", "message": "", **AT}
+    stage.write_status("admissioncheck", "prepared", conditions=[active])
+    stage.apply(queued_job("checked", 2, "checked"))
+    message = stage.says("checked", "GangScheduled", "Queued", "quota is reserved")
+    assert stage.pods("checked") == {}
+    update = {"name": "main", "labels": {"provisioned": "yes"}, "nodeSelector": {"type": "kwok"}}
+    answer_check(stage, "Ready", podSetUpdates=[update])
+    stage.phase("checked", "Running")
+    labels = [
+        one["metadata"]["labels"].get("provisioned") for one in stage.pods("checked").values()
+    ]
+    assert labels == ["yes", "yes"], labels
+    answer_check(stage, "Retry")
+    stage.until("its pods are gone", lambda: not stage.pods("checked"))
+    stage.says("checked", "GangScheduled", "Queued", "quota is reserved")
+    answer_check(stage, "Ready", podSetUpdates=[update])
+    stage.phase("checked", "Running")
+    restarts = stage.get("dijob", "checked")["status"].get("restarts", 0)
+    assert restarts == 0, restarts
+    return f"waited ({message!r}); its pods got the labels of the check; a retry evicted the job"
+
+
+def answer_check(stage: Stage, state: str, **more: Any) -> None:
+    """Write the answer of the admission check for the job `checked`."""
+    answer = {"name": "prepared", "state": state, "message": "", **AT, **more}
+    name = stage.workload("checked")["metadata"]["name"]
+    stage.write_status(WORKLOADS, name, admissionChecks=[answer])
+
+
+def time_limit(stage: Stage) -> str:
+    """Kueue deactivates a job that runs longer than its label allows."""
+    body = queued_job("limited", 2)
+    body["metadata"]["labels"]["kueue.x-k8s.io/max-exec-time-seconds"] = "5"
+    stage.apply(body)
+    stage.phase("limited", "Running")
+    message = stage.says("limited", "GangScheduled", "Deactivated", "maximum execution time")
+    stage.until("its pods are gone", lambda: not stage.pods("limited"))
+    return f"stopped: {message!r}"
+
+
 def has_condition(workload: dict[str, Any], type_: str) -> bool:
     """Whether a condition of a Workload is True."""
     conditions = (workload.get("status") or {}).get("conditions") or ()
@@ -473,6 +529,8 @@ SCENARIOS = (
     Scenario("the operator and Kueue are killed", killed_processes),
     Scenario("tasks and flavors", tasks_and_flavors),
     Scenario("topology-aware scheduling", topology),
+    Scenario("an admission check", admission_check),
+    Scenario("a time limit", time_limit),
     Scenario("a missing queue, and a job that never fits", messages),
     *KILLS,
     Scenario("a job cannot grow without the feature gate", growing_without_slices, NO_SLICES),
