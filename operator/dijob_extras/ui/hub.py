@@ -22,6 +22,7 @@ from dijob_extras.ui.manifest import spec_page
 from dijob_extras.ui.memory import Ends, PageMemory
 from dijob_extras.ui.sse import Message, Messages
 from dijob_extras.ui.tail import read_log, tail_log
+from dijob_extras.ui.usage import Usage, poll_usage
 from dijob_extras.ui.view import Seen, job_page, job_row
 
 _AGAIN_SECONDS: Final = 2.0
@@ -187,6 +188,19 @@ class Hub:
         return read_log(self.client.within(namespace), name, rank)
 
     async def _states(self, client: AsyncClient, name: str) -> AsyncGenerator[list[Message]]:
+        usage: Usage = {}
+        work = asyncio.ensure_future(poll_usage(client, name, usage))
+        try:
+            async with aclosing(self._pages(client, name, usage)) as pages:
+                async for page in pages:
+                    yield page
+        finally:
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+
+    async def _pages(
+        self, client: AsyncClient, name: str, usage: Usage
+    ) -> AsyncGenerator[list[Message]]:
         ends, loop = Ends(), asyncio.get_running_loop()
         feed, shown = Feed(client, name, lasting=True), None
         async with aclosing(feed.snapshots(_BEAT_SECONDS)) as snapshots:
@@ -194,10 +208,9 @@ class Hub:
                 memory = self.memory(now.job)
                 time = datetime.now(UTC)
                 memory.see(now.job, time)
-                seen = Seen(now, memory, time, ends.see(now.pods, loop.time()))
+                fell = ends.see(now.pods, loop.time())
                 # The spec comes first, so that the page opens complete.
-                changed = now.job is not shown
-                spec = [Message("spec", spec_page(now.job))] if changed else []
+                spec = [Message("spec", spec_page(now.job))] if now.job is not shown else []
                 shown = now.job
-                yield [*spec, Message("job", job_page(seen))]
+                yield [*spec, Message("job", job_page(Seen(now, memory, time, fell, usage)))]
                 await asyncio.sleep(_PACE_SECONDS)

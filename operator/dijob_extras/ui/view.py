@@ -1,7 +1,7 @@
 """Builds the data of jobs for the page. No I/O."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from dijob_extras.ui import graph, story
 from dijob_extras.ui.failure import describe_failure, summarize_failure
 from dijob_extras.ui.memory import PageMemory
 from dijob_extras.ui.states import State, StateKind, of_pod, without_pod
+from dijob_extras.ui.usage import Usage, describe_use
 
 Json = dict[str, Any]
 
@@ -119,6 +120,7 @@ class Seen:
     memory: PageMemory
     time: datetime
     fell: frozenset[int] = frozenset()
+    usage: Usage = field(default_factory=dict)
 
 
 def job_page(seen: Seen) -> Json:
@@ -228,6 +230,7 @@ def _rank_rows(seen: Seen) -> list[Json]:
     return [
         _rank_row(rank, pods.get(rank), _rank_state(rank, pods.get(rank), seen))
         | {"again": again[rank] if rank < len(again) else ""}
+        | {"use": describe_use(pods[rank], seen.usage) if rank in pods else ""}
         for rank in sorted(wanted)
     ]
 

@@ -106,6 +106,24 @@ async def test_a_job_from_its_start_to_its_deletion(
         await until(messages, "job", lambda data: data["name"] == "test")
 
 
+async def test_the_page_shows_the_usage_if_the_cluster_measures_it(tmp_path: Path) -> None:
+    async def metrics(request: web.Request) -> web.StreamResponse:
+        assert request.query["labelSelector"] == "diengine.opendilab.org/job=test"
+        used = [{"name": "di-container", "usage": {"cpu": "250m"}}]
+        return web.json_response({"items": [{"metadata": {"name": "test-0"}, "containers": used}]})
+
+    path = "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods"
+    async with (
+        kubelets(tmp_path, lambda made: [web.get(path, metrics)]) as (made, kubeconfig),
+        AsyncClient(kubeconfig) as client,
+        aclosing(Hub(client).job("default", "test")) as messages,
+    ):
+        await made.start(0)
+        await until(
+            messages, "job", lambda data: bool(data["ranks"][:1] and data["ranks"][0]["use"])
+        )
+
+
 async def test_a_job_that_does_not_exist(world: tuple[Kubelets, AsyncClient]) -> None:
     made, client = world
     made.job = None

@@ -252,6 +252,7 @@ def test_the_page_of_a_job() -> None:
         "restarts": 1,
         "list": 1,
         "again": "rank 2 restarts with it",
+        "use": "",
     }
     assert (found["graph"]["up"], found["graph"]["total"]) == (0, 3)
     assert found["advice"].startswith("No action is needed: the job recovers by itself")

@@ -13,7 +13,7 @@ import { badge, show } from "./list.js";
 import { icon } from "./shapes.js";
 
 const MOST_ROWS = 100;
-const HEAD = ["Rank", "State", "Task", "Node", "Address", "Restarts", "Revision"];
+const HEAD = ["Rank", "State", "Task", "Node", "Address", "Restarts", "Revision", "Use"];
 
 export class JobView {
   constructor(namespace, name, announce) {
@@ -131,17 +131,18 @@ export class JobView {
     keyed(this.rows, shown, (one) => one.rank, () => this.row(), (row, one) => this.fill(row, one));
     mark(this.element, "data-tasks", ranks.some((one) => one.task));
     mark(this.element, "data-lists", ranks.some((one) => one.list));
+    mark(this.element, "data-uses", ranks.some((one) => one.use));
     say(this.more, shown.length < ranks.length ? `Not listed: ${ranks.length - shown.length} ranks without a more urgent problem.` : "");
   }
 
   row() {
     const link = h("a", { class: "button" }, "Log");
-    const cells = ["state", "task", "node", "address", "restarts", "list"].map((name) => h("td", { class: name }));
+    const cells = ["state", "task", "node", "address", "restarts", "list", "use"].map((name) => h("td", { class: name }));
     return h("tr", {}, h("th", { scope: "row" }), ...cells, h("td", {}, link));
   }
 
   fill(row, one) {
-    const [rank, state, task, node, address, restarts, list, log] = row.children;
+    const [rank, state, task, node, address, restarts, list, use, log] = row.children;
     say(rank, String(one.rank));
     if (row.dataset.kind !== one.kind) state.replaceChildren(icon(one.kind), h("span", {}));
     mark(row, "data-kind", one.kind);
@@ -151,6 +152,7 @@ export class JobView {
     say(address, one.ip);
     say(restarts, String(one.restarts));
     say(list, String(one.list || ""));
+    say(use, one.use);
     mark(log.firstChild, "href", `${this.base}/log/${one.rank}`);
     mark(log.firstChild, "aria-label", `Log of rank ${one.rank}`);
   }
