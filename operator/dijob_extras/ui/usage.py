@@ -55,7 +55,8 @@ def describe_use(pod: RankPod, usage: Usage) -> str:
 
 def _describe_one(kind: str, value: Decimal, pod: RankPod) -> str:
     containers = pod.body.get("spec", {}).get("containers", ())
-    main = next((one for one in containers if one.get("name") == pod.container), {})
+    found = (one for one in containers if one.get("name") == pod.container)
+    main: Mapping[str, Any] = next(found, {})
     resources = main.get("resources") or {}
     given = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     # Rounded: the API reports nanocores and kibibytes.
