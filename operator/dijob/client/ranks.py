@@ -17,6 +17,7 @@ from dijob.api.status import parse_time
 from dijob.client.connection import Json
 from dijob.client.jobs import Job
 from dijob.core.members import gang_of, split_pod_name
+from dijob.core.observed.endings import UNSEEN
 from dijob.core.observed.parse import owner_of
 from dijob.pod import CHANNEL, RENEWAL_CODE
 
@@ -116,6 +117,23 @@ class RankPod:
         return int(ended.get("exitCode", 0)) if ended else None
 
     @property
+    def end(self) -> Mapping[str, Any]:
+        """How the main container ended, as the kubelet recorded it; {} if it has not ended.
+
+        When a job fails, the operator ends pods in which a container is waiting to restart, and the
+        kubelet then reports an unknown end. Such a pod shows the end of the program instead.
+        """
+        ended: Mapping[str, Any] = (self._main.get("state") or {}).get("terminated") or {}
+        before: Mapping[str, Any] = (self._main.get("lastState") or {}).get("terminated") or {}
+        unknown = (ended.get("reason"), ended.get("exitCode")) in UNSEEN
+        return before if unknown and before and self.kept else ended
+
+    @property
+    def kept(self) -> bool:
+        """Whether the pod belongs to a failed job, and is kept for the log of a failed program."""
+        return names.ANNOTATION_ENDED in (self.meta.get("annotations") or {})
+
+    @property
     def gate(self) -> str:
         """The state of the pod's start gate: waits, passed, or "" if the gate has not started."""
         found = _find_by_name(self._status.get("initContainerStatuses", ()), names.GATE_CONTAINER)
@@ -135,7 +153,7 @@ class RankPod:
             # These two reasons occur during every normal start.
             if reason and reason not in ("PodInitializing", "ContainerCreating"):
                 return str(reason)
-        if ended := (self._main.get("state") or {}).get("terminated"):
+        if ended := self.end:
             if ended.get("exitCode") == RENEWAL_CODE:
                 return "Renewing"
             return f"{ended.get('reason') or 'Ended'} ({ended.get('exitCode')})"
