@@ -159,6 +159,12 @@ def test_own_code_from_the_first_line_to_the_checkpoint(space: Space, tmp_path: 
         space.until_gone("the helper pod", lambda: re.findall(r"\S+-cp-\S+", _pods(space)), 30)
         cli("restart", "work", "--wait", "--timeout", "120s")
         assert "hello from 0" in cli("logs", "work", "--rank", "0")
+        (code / "pkg/words.py").write_text('GREETING = "changed in"\n')
+        (code / "weights").write_bytes(os.urandom(1_500_000))
+        text = cli("run", "work", "--code", str(code), "--replace")
+        assert "[0] changed in 0" in text
+        assert text.splitlines()[-1].startswith("work: Succeeded: "), text
+        assert "work-code-1" in space.kubectl("get", "configmaps", "-o", "name")
         cli("delete", "work")
         assert "work-code" not in space.kubectl("get", "configmaps", "-o", "name")
 

@@ -1,15 +1,16 @@
 """The client for programs with an event loop. The synchronous client runs it in a thread."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from dijob import names
 from dijob.api.model import DIJob
 from dijob.client import restarting, waiting
 from dijob.client.connection import APPLY, MANAGER, MERGE, ClientRequest, Json
 from dijob.client.documents import check, is_job, manifest
-from dijob.client.errors import ApiError, NotFound, TimedOut
+from dijob.client.errors import ApiError, NotFound, Refused, TimedOut
 from dijob.client.reading import Reader
-from dijob.client.resources import Kinds
+from dijob.client.resources import CONFIG_MAPS, Kinds
 
 Manifest = DIJob | Mapping[str, Any]
 
@@ -104,6 +105,40 @@ class AsyncClient(Reader):
             await self.apply(one, dry_run=True, force=True)
         return restarting.RestartPlan(body, tuple(first), tuple(owned), replaces=old is not None)
 
+    async def run_plan(
+        self, bodies: Sequence[Json], *, replace: bool = False
+    ) -> restarting.RestartPlan:
+        """Validate a job and the ConfigMaps that it will own with dry runs, and return the plan to
+        create them. Nothing is changed.
+
+        Raises Refused if a job of this name exists and `replace` is false, or if a ConfigMap
+        belongs to another owner.
+        """
+        job, *code = bodies
+        name = str(job["metadata"]["name"])
+        old = await self._there(name)
+        # Without `replace`, `run` only creates: changing an existing job by accident could restart
+        # its pods.
+        if old is not None and not replace:
+            raise Refused(
+                409,
+                "AlreadyExists",
+                f"the DIJob {name} already exists in namespace {self.namespace}: replace it"
+                " (--replace, or replace=True in Python), or choose another name",
+            )
+        for one in code:
+            await self._check_owner(one["metadata"]["name"], name)
+        body = restarting.build_new_job(name, self.namespace, old, manifest(job))
+        check(body)
+        # All objects are validated before the first is created, so that a rejected ConfigMap does
+        # not leave a job without its code.
+        await self._try(body)
+        for one in code:
+            await self.apply(one, dry_run=True, force=True)
+        kept = await restarting.list_owned_config_maps(self.connection, old) if old else []
+        others = restarting.list_other_config_maps(kept, body)
+        return restarting.RestartPlan(body, owned=(*code, *others), replaces=old is not None)
+
     async def carry_out(self, plan: restarting.RestartPlan, *, timeout: float = 300) -> Json:
         """Execute a plan that `restart_plan` returned, and return the new job."""
         for one in plan.first:
@@ -147,6 +182,28 @@ class AsyncClient(Reader):
         except TimedOut:
             if await self._there(name) is not None:
                 raise
+
+    async def _check_owner(self, config_map: str, job: str) -> None:
+        """Raise Refused if a ConfigMap exists and does not belong to a job of this name.
+
+        Without this check, the ConfigMap would be overwritten now, and later be deleted with the
+        job.
+        """
+        try:
+            path = CONFIG_MAPS.path_of(self.namespace, config_map)
+            found = await self.connection.json(ClientRequest("GET", path))
+        except NotFound:
+            return
+        # The ConfigMap of a deleted job of this name may still exist, and may be replaced.
+        owners = found["metadata"].get("ownerReferences") or ()
+        if (names.KIND, job) not in {(owner["kind"], owner["name"]) for owner in owners}:
+            raise Refused(
+                409,
+                "AlreadyExists",
+                f"the ConfigMap {config_map} in namespace {self.namespace} does not belong to this"
+                " job, and the code would overwrite it: choose another name for the job, or delete"
+                f" the ConfigMap (kubectl delete configmap {config_map})",
+            )
 
     async def _try(self, body: Json) -> None:
         """Dry-run the creation of a job under another name, since the old one still exists.
