@@ -145,10 +145,16 @@ class AsyncClient(Reader):
             await self.apply(one)
         if plan.replaces:
             await self._delete_job(str(plan.job["metadata"]["name"]), timeout)
-        made = await self.apply(plan.job, force=True)
         # The owned objects come last, because their owner reference needs the uid of the new job.
+        # The job is suspended until they exist: a kubelet that does not find a ConfigMap tries
+        # again only after up to 2 minutes. A single ConfigMap arrives before the pods are started.
+        held = len(plan.owned) > 1 and not plan.job["spec"].get("suspend")
+        spec = plan.job["spec"] | ({"suspend": True} if held else {})
+        made = await self.apply(plan.job | {"spec": spec}, force=True)
         for one in plan.owned:
             await self.apply_owned(one, made)
+        if held:
+            await self.resume(str(plan.job["metadata"]["name"]))
         return made
 
     async def delete(self, name: str, *, timeout: float | None = None) -> None:

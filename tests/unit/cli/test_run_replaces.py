@@ -1,12 +1,15 @@
 """`run --replace` deletes the job, creates it again with the new code, and prints its logs."""
 
 import asyncio
+import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 from dijob.cli.errors import Exit
 from dijob.cli.main import group
+from dijob.client.code import MOST_BYTES
 from manifests import dijob
 from unit.client.kubelets import OWNER, Kubelets, kubelets
 from unit.client.stores import Store
@@ -64,6 +67,21 @@ async def test_replace_sends_the_code_and_prints_the_logs_until_the_end(
     (main,) = made.job["spec"]["template"]["spec"]["containers"]
     assert (main["image"], main["workingDir"]) == (image, "/work")
     assert store.bodies["test-code"]["data"] == {"main.py": "print(2)"}
+
+
+async def test_a_job_with_several_config_maps_starts_when_all_of_them_exist(
+    tmp_path: Path,
+) -> None:
+    store = Store()
+    (tmp_path / "main.py").write_bytes(random.Random(1).randbytes(MOST_BYTES + 1))
+    async with kubelets(tmp_path, store.routes) as (made, kubeconfig):
+        made.job = None
+        code = ("--code", str(tmp_path / "main.py"))
+        result = await run(kubeconfig, *SHAPE, *code, "--", "x")
+        job: Any = made.job
+    assert result.exit_code == Exit.OK, result.output
+    assert (store.suspended, job["spec"]["suspend"]) == (True, False)
+    assert sorted(store.bodies) == ["test-code", "test-code-1"]
 
 
 async def test_a_job_is_not_replaced_by_accident(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ class Store:
     def __init__(self, *bodies: Body) -> None:
         self.bodies = {body["metadata"]["name"]: body for body in bodies}
         self.refused = False
+        self.suspended = False
+        """Whether a job was suspended when it was created."""
 
     def routes(self, made: Kubelets) -> Iterable[web.RouteDef]:
         return (
@@ -37,6 +39,12 @@ class Store:
         return await _stored(request, self.bodies)
 
     async def write_job(self, made: Kubelets, request: web.Request) -> web.Response:
+        if request.content_type == "application/merge-patch+json":
+            assert made.job is not None
+            made.job["spec"] |= json.loads(await request.text())["spec"]
+            await made.change()
+            return web.json_response(made.job)
+        self.suspended = self.suspended or json.loads(await request.text())["spec"].get("suspend")
         jobs: dict[str, Body] = {}
         answer = await _stored(request, jobs)
         made.job = jobs.get("test", made.job)
