@@ -11,12 +11,14 @@ from dijob.client.errors import (
     ApiError,
     BadFile,
     BadName,
+    BadValue,
     DijobError,
     NotFound,
     Refused,
     TimedOut,
     Unreachable,
 )
+from dijob.client.functions import JobFunction, as_job
 from dijob.client.jobs import Job, Outcome
 from dijob.client.loglines import Line, LogOptions
 
@@ -40,6 +42,7 @@ __all__ = [
     "AsyncClient",
     "BadFile",
     "BadName",
+    "BadValue",
     "Bar",
     "Client",
     "Condition",
@@ -47,6 +50,7 @@ __all__ = [
     "Executed",
     "FirstFailure",
     "Job",
+    "JobFunction",
     "Line",
     "LogOptions",
     "NotFound",
@@ -57,6 +61,7 @@ __all__ = [
     "Status",
     "TimedOut",
     "Unreachable",
+    "as_job",
     "build",
     "check",
     "dump",
@@ -72,3 +77,7 @@ def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__} has no attribute {name}")
     return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,7 +1,7 @@
 """The client for programs with an event loop. The synchronous client runs it in a thread."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from dijob import names
 from dijob.api.model import DIJob
@@ -9,8 +9,11 @@ from dijob.client import restarting, waiting
 from dijob.client.connection import APPLY, MANAGER, MERGE, ClientRequest, Json
 from dijob.client.documents import check, is_job, manifest
 from dijob.client.errors import ApiError, NotFound, Refused, TimedOut
+from dijob.client.functions import CodeSource, list_command, read_source
+from dijob.client.jobs import Job
 from dijob.client.reading import Reader
 from dijob.client.resources import CONFIG_MAPS, Kinds
+from dijob.client.running import RunOptions, RunRequest, build_manifests, show_options
 
 Manifest = DIJob | Mapping[str, Any]
 
@@ -22,9 +25,32 @@ OWNER_MANAGER: Final = f"{MANAGER}-owner"
 class AsyncClient(Reader):
     """Manages the DIJobs of one cluster with the user's permissions. Use it with `async with`.
 
-    All methods raise errors of `dijob.client`: ApiError (NotFound, Refused), Unreachable, TimedOut
-    and BadFile.
+    All methods raise errors of `dijob.client`: ApiError (NotFound, Refused), Unreachable, TimedOut,
+    BadFile and BadValue.
     """
+
+    @show_options
+    async def run(
+        self,
+        name: str,
+        *,
+        image: str,
+        command: Sequence[str] = (),
+        code: CodeSource | None = None,
+        replace: bool = False,
+        **options: Unpack[RunOptions],
+    ) -> Job:
+        """Create a job from an image, a command and your code, as `kubectl dijob run` does.
+
+        `command` is a list of words, because no shell splits it. `code` is a folder or a file, or a
+        function. The code becomes the working directory of the pods. For a function, its module or
+        notebook cell is the code, and the default command calls the function. With `replace`, a job
+        of this name is deleted first. The durations among the options are in seconds.
+        """
+        wanted = RunRequest(name, image, list_command(command, code), **options)
+        files = read_source(code) if code is not None else None
+        plan = await self.run_plan(build_manifests(wanted, files), replace=replace)
+        return Job(await self.carry_out(plan))
 
     async def apply(self, what: Manifest, *, dry_run: bool = False, force: bool = False) -> Json:
         """Create or change an object by server-side apply, and return the stored object.

@@ -1,11 +1,12 @@
 """Builds the DIJob of `run` and the ConfigMaps with its code. No I/O."""
 
+import inspect
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from itertools import count
-from typing import Any, Final, TypedDict
+from typing import Any, Final, TypedDict, TypeVar
 
 from dijob import names
 from dijob.api.template_checks import OWN_VOLUMES
@@ -14,6 +15,7 @@ from dijob.client.errors import BadFile
 from dijob.client.restarting import as_written
 
 Body = dict[str, Any]
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 # Matches the valid names of volumes. The names of claims can be longer, and can contain dots.
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -76,6 +78,27 @@ class RunOptions(TypedDict, total=False):
     ttl: float | None
     deadline: float | None
     startup_deadline: float | None
+
+
+def show_options(method: Method) -> Method:
+    """Show the fields of RunRequest in the signature of a method with `**options`, for help() and
+    completion.
+    """
+    own = inspect.signature(method)
+    listed = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    known = {one.name for one in listed}
+    added = [
+        inspect.Parameter(
+            one.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default={} if one.default is MISSING else one.default,
+            annotation=one.type,
+        )
+        for one in fields(RunRequest)
+        if one.name not in known
+    ]
+    vars(method)["__signature__"] = own.replace(parameters=[*listed, *added])
+    return method
 
 
 def build_manifests(wanted: RunRequest, code: Code | None) -> list[Body]:
