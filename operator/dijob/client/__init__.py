@@ -18,13 +18,13 @@ from dijob.client.errors import (
     TimedOut,
     Unreachable,
 )
-from dijob.client.functions import JobFunction, as_job
 from dijob.client.jobs import Job, Outcome
 from dijob.client.loglines import Line, LogOptions
 
 if TYPE_CHECKING:
     from dijob.client.asynchronous import AsyncClient
     from dijob.client.executing import Executed
+    from dijob.client.functions import JobFunction, as_job
     from dijob.client.ranks import RankPod
     from dijob.client.synchronous import Client
 
@@ -34,7 +34,9 @@ _LATER = {
     "AsyncClient": "asynchronous",
     "Client": "synchronous",
     "Executed": "executing",
+    "JobFunction": "functions",
     "RankPod": "ranks",
+    "as_job": "functions",
 }
 
 __all__ = [
