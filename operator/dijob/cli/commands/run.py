@@ -6,7 +6,6 @@ nothing has to be deleted afterwards (docs/decisions/032, 073).
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import click
@@ -313,15 +312,16 @@ def _follow(where: Where, name: str, timeout: float | None) -> None:
             narrate(job)
 
     async def act(client: "AsyncClient") -> "Outcome":
-        logs = asyncio.create_task(print_logs(client, name))
+        waiting = asyncio.create_task(client.wait(name, timeout=timeout, seen=seen))
+        printing = asyncio.create_task(print_logs(client, name))
         try:
-            outcome = await client.wait(name, timeout=timeout, seen=seen)
-            await logs
+            # An error of either ends both, such as a missing permission to read logs.
+            outcome, _ = await asyncio.gather(waiting, printing)
             return outcome
         finally:
-            logs.cancel()
-            with suppress(asyncio.CancelledError):
-                await logs
+            waiting.cancel()
+            printing.cancel()
+            await asyncio.gather(waiting, printing, return_exceptions=True)
 
     try:
         print_outcome(call_client(where, act))
