@@ -12,6 +12,7 @@ from typing import Any
 
 from dijob import names
 from dijob.api.numbers import parse_natural
+from dijob.api.printed import one_line
 from dijob.api.problems import SpecError
 from dijob.api.status import parse_time
 from dijob.client.connection import Json
@@ -22,7 +23,7 @@ from dijob.core.observed.parse import owner_of
 from dijob.pod import CHANNEL, RENEWAL_CODE
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RankPod:
     """One pod of a job."""
 
@@ -30,6 +31,10 @@ class RankPod:
     """The pod as the apiserver returned it."""
     rank: int = -1
     """The rank's number, or -1 if the pod belongs to no rank."""
+
+    def __repr__(self) -> str:
+        node = f" on {self.node}" if self.node else ""
+        return one_line(f"<RankPod {self.name}: rank {self.rank}, {self.state}{node}>")
 
     @property
     def meta(self) -> Mapping[str, Any]:
