@@ -256,9 +256,7 @@ def test_a_second_stall_is_only_reported() -> None:
     told.owner = DIJob(metadata=told.owner.metadata, spec=told.owner.spec, status=status)
     found = told.settle(LIMIT + 5, ANSWERED)
     assert stalled(found) == ("True", "StalledAgain")
-    assert "the operator has restarted rank 0 before, and does not restart it again" in message(
-        found
-    )
+    assert "the operator has restarted rank 0 before, and does so only once" in message(found)
     assert told.owner.status.restarts == 1
     assert told.owner.status.stall == Stall(since=format_time(NOW), iteration=7, restarted="0")
 
