@@ -109,6 +109,7 @@ def test_a_training_without_progress_is_reported_once_with_its_stacks() -> None:
         f" rank 0: {SHORT}; ranks 1-2: its program did not answer"
     )
     assert found.status.stall == Stall(since=format_time(NOW), iteration=7)
+    assert found.status.message.startswith("no progress since 2026-05-04T12:00:00Z (iteration 7)")
     assert [(one.reason, one.warning) for one in found.events] == [("NoProgress", True)]
     later_on = told.see(LIMIT + 500, ANSWERED)
     assert (later_on.actions, told.writes) == ((), 1)
