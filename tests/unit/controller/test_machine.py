@@ -253,6 +253,8 @@ def test_the_state_machine_finds_seeded_bugs(
 ) -> None:
     """If a seeded bug is not found, the tests above prove nothing."""
     bug(monkeypatch)
+    shape: dict[str, Any] = {"extra": LIVES[story][0]} if story in LIVES else {}
+    if story in STALLS:
+        shape = {**CHANNEL, "extra": "stalls"}
     with pytest.raises(AssertionError):
-        extra = {"extra": LIVES[story][0]} if story in LIVES else {}
-        play_with_each_kill(story, **({**CHANNEL, "extra": "stalls"} if story in STALLS else extra))
+        play_with_each_kill(story, **shape)

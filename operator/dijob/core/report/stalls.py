@@ -1,6 +1,6 @@
 """Reports a training that makes no progress: the condition ProgressStalled, and status.stall.
 
-As long as the training makes progress, nothing of this is in the status, and nothing is written.
+As long as the training makes progress, neither is in the status, and nothing is written.
 """
 
 from dijob.api.status import Stall, Status, format_time
