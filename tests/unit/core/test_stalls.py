@@ -314,14 +314,23 @@ def test_all_ranks_of_a_world_with_fixed_members_restart() -> None:
     assert told.owner.status.last_renewal.ranks == "0-2"
 
 
-def test_the_condition_of_a_job_that_ended_stays() -> None:
-    told = story()
+@pytest.mark.parametrize(
+    ("end", "condition"),
+    [("Failed", ("True", "NoProgress")), ("Succeeded", ("False", "NotChecked"))],
+    ids=["failed", "succeeded"],
+)
+def test_the_condition_stays_if_it_may_explain_the_end(
+    end: str, condition: tuple[str, str]
+) -> None:
+    told = story(activeDeadlineSeconds=LIMIT + 8)
     told.settle(LIMIT + 1, ANSWERED)
     done = [listed(n, told.owner, succeeded=True, ready=False) for n in range(3)]
     for _ in range(3):
-        decided = told.see(LIMIT + 9, STANDS, done)
-    assert decided.status.ended
-    assert stalled(decided) == ("True", "NoProgress")
+        pods = done if end == "Succeeded" else all_run(told.owner)
+        decided = told.see(LIMIT + 9, STANDS, pods)
+    assert decided.status.phase == end
+    assert stalled(decided) == condition
+    assert bool(decided.status.stall) is (end == "Failed")
 
 
 def test_a_suspension_ends_the_judgement() -> None:

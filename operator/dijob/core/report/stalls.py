@@ -21,7 +21,7 @@ UNCLEAR = (ProgressStalled.Restarted.name, ProgressStalled.NotChecked.name)
 
 def stall_facts(ctx: Context) -> list[Fact]:
     """Return the condition ProgressStalled if it is, or was, relevant. Callers leave it out when
-    the job ends, so that it stays: it may explain the end.
+    the job fails, so that it stays: it may explain the failure.
     """
     stall, stored = due_stall(ctx), find_condition(ctx.job.status, ProgressStalled)
     if stall and not ctx.next_status.suspend_time and not awaits_stacks(ctx):
@@ -39,7 +39,7 @@ def stall_facts(ctx: Context) -> list[Fact]:
 
 def with_stall(ctx: Context, status: Status) -> Status:
     """Return the new status, with the stall that its condition reports."""
-    if status.ended:
+    if status.ended and is_true(status, ProgressStalled):
         return status
     restarted = status.stall.restarted if status.stall else ""
     if is_true(status, ProgressStalled) and ctx.stall:
