@@ -40,6 +40,7 @@ EXTRAS: dict[str, Body] = {
     },
     "a deadline": {"activeDeadlineSeconds": DEADLINE},
     "a time to live": {"ttlSecondsAfterFinished": 100},
+    "stalls": {"stallSeconds": 10, "stallPolicy": "Restart"},
     "redis": {"messageQueue": {"type": "redis"}},
     "gang": {"scheduling": {"engine": "Native"}},
     "budget": {"disruptionBudget": {"maxUnavailable": 1}},
@@ -124,6 +125,8 @@ class Chaos(Driven):
         delivery = Delivery.AUTO if no_mount[0] else Delivery.INIT_CONTAINER
         more = dict(EXTRAS[extra])
         queued = bool(more.pop("queue", False))
+        if extra == "stalls":
+            launcher, limit = Launcher.AUTO, max(limit, 1)
         self.options = Options(
             channel="operator:1" if channel else "", launcher_delivery=delivery, queues=queued
         )

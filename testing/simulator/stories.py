@@ -308,6 +308,27 @@ RENEWALS: dict[str, tuple[Step, ...]] = {
     ),
 }
 
+# A training that makes no progress, and what happens to it at the same time. Rank 0 restarts once.
+STALLS: dict[str, tuple[Step, ...]] = {
+    "stalls": ((TO_RUN, "makes progress", 0), (0, TIME, 12)),
+    "stalls again": ((TO_RUN, "makes progress", 0), (0, TIME, 12), (4, "makes progress", 0)),
+    "is lost while it stalls": (
+        (TO_RUN, "makes progress", 0),
+        (0, TIME, 10),
+        (0, "is deleted by hand", 1),
+    ),
+    "crashes while it stalls": (
+        (TO_RUN, "makes progress", 0),
+        (0, TIME, 11),
+        (0, "main crashes", 0),
+    ),
+    "goes on after its stall was noticed": (
+        (TO_RUN, "makes progress", 0),
+        (0, TIME, 10),
+        (0, "makes progress", 0),
+    ),
+}
+
 # The shape of a job whose pods have a channel in place of a gate.
 CHANNEL: dict[str, Any] = {
     "channel": True,
@@ -400,7 +421,12 @@ def play_with_each_kill(story: str, **shape: Any) -> None:
     The variants differ only after the kill, so what comes before it is played only once. Kills
     before the first event belong to the story without events.
     """
-    steps = {**STORIES, **RENEWALS, **{name: steps for name, (_, steps) in LIVES.items()}}[story]
+    steps = {
+        **STORIES,
+        **RENEWALS,
+        **STALLS,
+        **{name: steps for name, (_, steps) in LIVES.items()},
+    }[story]
     parts, kills = parts_of(steps), list[tuple[int, Chaos]]()
     with ExitStack() as worlds:
 

@@ -57,6 +57,28 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
     "a manager with an invalid domain": (body(managedBy="A.b/c"), "spec.managedBy", "a domain"),
     "a manager with an empty path": (body(managedBy="a.b/"), "spec.managedBy", "a domain"),
     "a manager that is too long": (body(managedBy="a/" + 62 * "b"), "spec.managedBy", "63"),
+    "a stall policy without a time": (
+        body(stallPolicy="Report"),
+        "spec.stallPolicy",
+        "needs stallSeconds",
+    ),
+    "a stall time without the launcher": (
+        body(stallSeconds=300, launcher="Off"),
+        "spec.stallSeconds",
+        "needs the launcher",
+    ),
+    "a restart that backoffLimit forbids": (
+        body(stallSeconds=300, stallPolicy="Restart", backoffLimit=0),
+        "spec.stallPolicy",
+        "raise backoffLimit",
+    ),
+    "a stall time that is too short": (body(stallSeconds=9), "spec.stallSeconds", "10"),
+    "a stall time that is too long": (body(stallSeconds=604801), "spec.stallSeconds", "604800"),
+    "an unknown stall policy": (
+        body(stallSeconds=300, stallPolicy="Kill"),
+        "spec.stallPolicy",
+        "'Report' or 'Restart'",
+    ),
     "no size": (body(replicas=None), "spec", "one of replicas, minReplicas and maxReplicas"),
     "below min": (body(replicas=1, minReplicas=2), "spec.replicas", "is 1, but minReplicas is 2"),
     "above max": (body(replicas=5, maxReplicas=4), "spec.replicas", "is 5, but maxReplicas is 4"),

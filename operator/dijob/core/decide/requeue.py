@@ -15,6 +15,7 @@ from dijob.core.decide import (
     growth,
     queueing,
     scheduling,
+    stalls,
     steps,
 )
 from dijob.core.decide.context import Context
@@ -111,7 +112,7 @@ def while_watching(ctx: Context, status: Status) -> float:
 
 def while_advancing(ctx: Context, status: Status) -> float:
     """Return the seconds until the first of the times that the job waits for."""
-    waits = (*_pod_waits(ctx), *_list_waits(ctx), *_service_waits(ctx))
+    waits = (*_pod_waits(ctx), *_list_waits(ctx), *_service_waits(ctx), *stalls.waits(ctx))
     # The result is never 0, because this plan already does what is due.
     return max(min([while_watching(ctx, status), *waits]), 0.1)
 
