@@ -62,8 +62,9 @@ def shell(space: Space, tmp_path: Path) -> Iterator[Shell]:
         yield run
     finally:
         # An API that does not respond would block the deletion of every namespace.
-        space.kubectl("delete", "--ignore-not-found", "-f", str(EXAMPLES / "metrics-adapter.yaml"))
-        space.kubectl("delete", "--ignore-not-found", "--wait=false", "pv/cartpole")
+        delete = ("delete", "--ignore-not-found", "--wait=false")
+        space.cluster.run_kubectl(*delete, "-f", str(EXAMPLES / "metrics-adapter.yaml"))
+        space.cluster.run_kubectl(*delete, "pv/cartpole")
 
 
 def test_an_autoscaler_follows_the_waiting_time_of_the_learner(space: Space, shell: Shell) -> None:
@@ -76,7 +77,6 @@ def test_an_autoscaler_follows_the_waiting_time_of_the_learner(space: Space, she
     assert len(before) == 4
 
     measured("the autoscaler, which has added a collector", shell(scale_up))
-    space.until_true(NAME, "PeersReady", SECONDS)
     grown = identities(space, NAME)
     assert grown.keys() - before.keys() == {f"{NAME}-collector-2"}
     assert {name: grown[name] for name in before} == before, "the other ranks keep running"
