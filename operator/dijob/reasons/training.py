@@ -32,7 +32,7 @@ class ProgressStalled(Reason):
         "the operator restarts ranks because of the stall; AddressesReady names them",
     )
     NotChecked = waiting(
-        "a rank is not Ready, or the job is suspended or has succeeded, so the time without progress"
-        " is not counted"
+        "a rank is not Ready, or the job is suspended or has succeeded, so the time without"
+        " progress is not counted"
     )
     Progressing = good("the training makes progress again", status=False, event=EventType.NORMAL)
