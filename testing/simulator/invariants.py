@@ -30,8 +30,8 @@ class Watched(Judged):
     @invariant()
     def pods_have_quota(self) -> None:
         """The pods of a job with a queue never use more quota than Kueue has given."""
-        if self.kueue is None or not self.kueue.workloads():
-            return  # somebody has deleted the Workload
+        if self.kueue is None or self.kueue.is_lost():
+            return
         live = [pod.name for pod in self.pods() if not pod.done]
         assert len(live) <= self.kueue.used() or self.job.status.ended, live
 

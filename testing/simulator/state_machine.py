@@ -47,6 +47,7 @@ EXTRAS: dict[str, Body] = {
     "torch gang": {**TORCH, "scheduling": {"engine": "Native"}},
     "queue": {"queue": True},
     "torch queue": {**TORCH, "queue": True},
+    "queued tasks": {"queue": True},
     # Volcano also counts pods that have succeeded.
     "Volcano": {"scheduling": {"engine": "Volcano", "queue": "team-a"}},
     "torch": TORCH,
@@ -151,7 +152,7 @@ class Chaos(Driven):
         spec |= {} if size == 4 else {"replicas": size}
         cluster = Cluster(VirtualLoop())
         made = job_body(pod, **spec | more)
-        if extra in ("tasks", "learners"):
+        if extra in ("tasks", "queued tasks", "learners"):
             made = in_tasks(size, pod, spec, together=extra == "learners")
         elif extra == "trainers":
             made = in_tasks(size, pod, spec, together=False)

@@ -252,6 +252,19 @@ LIVES: dict[str, tuple[str, tuple[Step, ...]]] = {
         "queue",
         ((QUEUED_TO_RUN + 2, QUOTA, 3), (0, SCALE, 4), (3, SCALE, 2)),
     ),
+    "a queued job with tasks starts": ("queued tasks", ()),
+    "a queued job with tasks is evicted after a success": (
+        "queued tasks",
+        ((QUEUED_TO_RUN, "succeeds", 2), (1, TIME, 5), (0, EVICT, 0)),
+    ),
+    "a queued job with tasks waits for quota and grows": (
+        "queued tasks",
+        ((QUEUED_TO_RUN + 2, QUOTA, 3), (0, SCALE, 4), (4, QUOTA, 4)),
+    ),
+    "a queued job with tasks shrinks and grows back": (
+        "queued tasks",
+        ((QUEUED_TO_RUN + 2, SCALE, 2), (4, SCALE, 3)),
+    ),
     "a budget counts no succeeded rank": ("budget", ((TO_RUN, "succeeds", 0),)),
     "a budget outlives a lost rank": ("budget", ((TO_RUN, "is deleted by hand", 1),)),
     "a budget is suspended and resumed": ("budget", ((TO_RUN, SUSPEND, 0), (3, RESUME, 0))),

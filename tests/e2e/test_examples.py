@@ -10,13 +10,14 @@ pytestmark = pytest.mark.e2e
 def test_every_example_has_a_test() -> None:
     """Tests are here, in test_first_steps.py (dijob.yaml), test_dqn_losses.py (cartpole-dqn),
     test_tasks_dqn.py (cartpole-tasks and its other files), test_learners_collectors.py,
-     test_resume.py, test_recipes.py, apiserver/test_api.py (gpu), test_local.py (cartpole-ddp,
-     league), and in the tests about runtimes and queues.
+    test_autoscaler.py (autoscaler, metrics-adapter), test_resume.py (resume, cartpole-ddp),
+    test_recipes.py, apiserver/test_api.py (gpu), and in the tests about runtimes and queues.
     """
     known = {"dijob.yaml", "star.yaml", "cartpole-dqn.yaml", "cartpole-tasks.yaml"}
     known |= {"volume.yaml", "tensorboard.yaml", "evaluate.yaml"}
     known |= {"dataset.yaml", "own-image.yaml", "gpu.yaml", "learners-collectors.yaml"}
     known |= {"cartpole-ddp.yaml", "league.yaml", "resume.yaml", "stalled.yaml"}
+    known |= {"autoscaler.yaml", "metrics-adapter.yaml"}
     known |= {
         "events.yaml",
         "torch.yaml",
@@ -53,3 +54,8 @@ def test_a_training_that_hangs_is_reported_with_its_stack_and_restarts_once(spac
     assert status["lastRenewal"]["reason"] == "ProgressStalled"
     (pod,) = space.pods("stalled")
     assert pod["status"]["containerStatuses"][0]["restartCount"] == 1  # in its pod
+
+
+def test_several_ditasks_in_one_container_form_a_league(space: Space) -> None:
+    succeeded(space, "league.yaml", "league")
+    assert "node 0 (league) has heard of nodes [10, 11, 20]\n" in space.logs("league-0")

@@ -155,6 +155,11 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "spec.template.spce",
         "did you mean spec?",
     ),
+    "a misspelled topology": (
+        body(topology="Mesch"),
+        "spec.topology",
+        "is 'Mesch'; did you mean 'mesh'? it must be one of 'mesh', 'star' or 'alone'",
+    ),
     "no such topology": (body(topology="ring"), "spec.topology", "'mesh', 'star' or 'alone'"),
     "no such launcher": (body(launcher="off"), "spec.launcher", "'Auto' or 'Off'"),
     "backoffLimit": (body(backoffLimit=-1), "spec.backoffLimit", "at least 0"),

@@ -76,10 +76,12 @@ def _queue_waits(ctx: Context) -> Iterator[float]:
         return
     if not seen.known:
         yield UNKNOWN_SECONDS if seen.served else LOOK_AGAIN_SECONDS[1]
-    elif queueing.workload_is_missing(ctx):
-        # Without its priority class, the Workload cannot be created yet.
-        read_in = (seen.read_in or 0.0) if seen.unread else 0.0
-        yield max(steps.wait_to_make(ctx, queueing.workload_key(ctx)), read_in, UNKNOWN_SECONDS)
+    elif seen.workload is None:
+        if queueing.workload_is_missing(ctx):
+            # Without its priority class, the Workload cannot be created yet.
+            read_in = (seen.read_in or 0.0) if seen.unread else 0.0
+            wait = steps.wait_to_make(ctx, queueing.workload_key(ctx))
+            yield max(wait, read_in, UNKNOWN_SECONDS)
     elif seen.read_in is not None:
         yield max(seen.read_in, 0.0) + STAMPED_SECONDS
 
