@@ -23,8 +23,8 @@ from dijob.reasons import AddressesReady, ProgressStalled
 PATIENCE_SECONDS = 5.0
 # Stored times are truncated to seconds.
 STAMPED_SECONDS = 0.5
-# While a stall is reported, a program that makes progress again is noticed after this time.
-LOOK_AGAIN_SECONDS = 15.0
+# A progress that the operator waits for is noticed after this time, if its launcher does not tell.
+LOOK_AGAIN_SECONDS = 60.0
 
 
 def due_stall(ctx: Context) -> Standstill | None:
@@ -112,8 +112,8 @@ def waits(ctx: Context) -> Iterator[float]:
     limit, stall = ctx.job.spec.stall_seconds, ctx.stall
     if limit is None or not is_counted(ctx.job, ctx.world):
         return
-    if stall is None:  # the first progress may come at any time, and no event reports it
-        yield float(limit)
+    if stall is None:  # the HTTP server may have received the first progress
+        yield max(float(limit), LOOK_AGAIN_SECONDS)
     elif stall.seconds < limit:
         yield limit - stall.seconds + STAMPED_SECONDS
     elif awaits_stacks(ctx):
