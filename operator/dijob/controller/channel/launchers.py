@@ -62,7 +62,7 @@ class _Launcher:
     `progress` is the newest progress of its program, and `moved` when the program last made
     progress, in monotonic seconds. `asked` is the newest request for the stack of the program's
     main thread since then ("": there was none), `told` the
-    newest request that was sent, and `stack` the answer.
+    newest request that was sent, and `stack` the answer. `awaited`: the first progress is news.
     """
 
     report: LauncherReport | None = None
@@ -75,6 +75,7 @@ class _Launcher:
     progress: ProgressReport | None = None
     moved: float | None = None
     asked: str = ""
+    awaited: bool = False
     told: str = ""
     stack: str | None = None
 
@@ -173,7 +174,9 @@ class Launchers:
             known.asked, known.stack = "", None
         elif asked and known.stack is None:
             known.stack = stack
-        if asked and (known.moved != was or known.stack is not None):
+        first = known.awaited and known.moved is not None
+        if first or (asked and (known.moved != was or known.stack is not None)):
+            known.awaited = False
             self.on_change(pod.owner)
 
     def ask_stack(self, pod: Pod) -> None:
@@ -184,8 +187,11 @@ class Launchers:
         _deliver(known)
 
     def progress_of(self, pod: Pod, now: datetime) -> RankProgress:
-        """Return what a launcher has reported about the progress of its program."""
+        """Return what a launcher has reported about the progress of its program. If there is no
+        progress yet, the first one is news.
+        """
         known, report = self._of(pod), ProgressReport()
+        known.awaited = known.moved is None
         moved = None
         if known.moved is not None:
             report = known.progress or report

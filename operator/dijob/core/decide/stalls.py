@@ -23,8 +23,7 @@ from dijob.reasons import AddressesReady, ProgressStalled
 PATIENCE_SECONDS = 5.0
 # Stored times are truncated to seconds.
 STAMPED_SECONDS = 0.5
-# No event reports the first progress, or that a reported stall is over. Both are noticed after at
-# most this time. A shorter time would cost many reconciliations of an idle job.
+# A progress that the operator waits for is noticed after this time, if its launcher does not tell.
 LOOK_AGAIN_SECONDS = 60.0
 
 
@@ -113,7 +112,7 @@ def waits(ctx: Context) -> Iterator[float]:
     limit, stall = ctx.job.spec.stall_seconds, ctx.stall
     if limit is None or not is_counted(ctx.job, ctx.world):
         return
-    if stall is None:
+    if stall is None:  # the HTTP server may have received the first progress
         yield max(float(limit), LOOK_AGAIN_SECONDS)
     elif stall.seconds < limit:
         yield limit - stall.seconds + STAMPED_SECONDS

@@ -431,6 +431,19 @@ async def test_a_launcher_is_asked_for_the_stack_once_and_its_answer_is_news() -
         assert (known(lab).asked, known(lab).stack, len(lab.changed)) == (False, None, 2)
 
 
+async def test_the_first_progress_is_news_only_if_the_job_is_watched_for_stalls() -> None:
+    async with channel(pod()) as lab:
+        peer = await lab.reported()
+        assert known(lab).moved is None
+        lab.changed.clear()
+        peer.report(has=None, progress={"iteration": 7})
+        await until(lambda: lab.changed)
+        lab.clock.seconds += 60
+        peer.report(has=None, progress={"iteration": 8})
+        await until(lambda: known(lab).iteration == 8)
+        assert lab.changed == [OWNER]
+
+
 async def test_a_request_for_a_stack_waits_for_the_next_report() -> None:
     async with channel(pod()) as lab:
         peer = await lab.reported()
