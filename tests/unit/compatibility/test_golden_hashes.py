@@ -32,6 +32,7 @@ OF_EXAMPLES = {
     "resume.yaml": "e9c44c79e0531318",
     "runner.yaml": "899dac2f414845e5",
     "slurm.yaml": "4413c21120eb3bec",
+    "stalled.yaml": "946acfb4448df1a5",
     "star.yaml": "c71787974ae7534e",
     "torch.yaml": "3cf6fb30aebf3a64",
     "torchrpc.yaml": "752b4bc5ded809ba",

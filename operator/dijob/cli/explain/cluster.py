@@ -31,7 +31,7 @@ from dijob.client.connection import ClientConnection, ClientRequest
 from dijob.client.errors import NO_SUCH_KIND
 from dijob.client.resources import DIJOBS, PODS, Resource
 from dijob.core.options import Options
-from dijob.core.render.scheduling import ENGINES, engine_of
+from dijob.core.render.scheduling import ENGINES, engine_of, kueue
 from dijob.names import Engine
 
 Data = dict[str, Any]
@@ -175,7 +175,7 @@ class _Asking:
         engine = engine_of(job, Options().engine, ())
         queue = await find_queue(self.connection, job, engine)
         if queue is None:
-            return []
+            return [FitFinding(NO, kueue.NOT_SERVED)] if kueue.queue_name(job) else []
         if queue.unread:
             return [FitFinding(UNKNOWN, f"{queue.unread}, so this was not checked")]
         if queue.problem:
@@ -193,9 +193,9 @@ class _Asking:
             kind = "nodes" if nodes is None else "the pods of all namespaces"
             return FitFinding(UNKNOWN, f"nodes: you may not list {kind}, so this was not checked")
         specs = list(pod_specs(job, Options()))
-        gang = engine_of(job, Options().engine, ()) is not Engine.NONE
-        least = job.spec.gang_minimum if gang else job.spec.minimum
-        return into_nodes(specs, min(least, len(specs)), free_resources(nodes, pods))
+        engine = engine_of(job, Options().engine, ())
+        together = 0 if engine in (Engine.NONE, Engine.KUEUE) else job.spec.gang_minimum
+        return into_nodes(specs, job.spec.minimum, free_resources(nodes, pods), together)
 
     async def _quotas(self, job: DIJob) -> list[FitFinding]:
         found = await self._list(_QUOTAS, job.metadata.namespace)
