@@ -53,6 +53,12 @@ class Refused(ApiError):
     """The apiserver rejected the request: invalid object, missing permission, quota, conflict."""
 
 
+def raise_if_unauthenticated(error: ApiError) -> None:
+    """Re-raise the error if it is about the user's login and not about the request."""
+    if error.status == HTTPStatus.UNAUTHORIZED:
+        raise error
+
+
 def api_error(status: int, answer: Any, what: str) -> ApiError:
     """Return the error for a response of the apiserver.
 
