@@ -70,6 +70,9 @@ ANNOTATION_SHAPE: Final = f"{GROUP}/container-shape"
 # until the operator has counted it, so that the program does not run again after its last permitted
 # failure (docs/decisions/046).
 ANNOTATION_ENDS: Final = f"{GROUP}/ends-counted"
+# A request for the stack of the program's main thread: any new text. It is only in messages to
+# launchers, never on a pod (controller/channel/launchers.py).
+ANNOTATION_STACKS: Final = f"{GROUP}/stacks"
 # When the operator last reminded a kubelet that did not pass on a peer list. Any change to a pod
 # makes its kubelet look at the pod again.
 ANNOTATION_REMINDED: Final = f"{GROUP}/reminded"
@@ -406,6 +409,15 @@ class Phase(StrEnum):
     TERMINATING = "Terminating"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
+
+
+class StallPolicy(StrEnum):
+    """The operator's reaction to a training that makes no progress: report it, or restart the
+    slowest task once.
+    """
+
+    REPORT = "Report"
+    RESTART = "Restart"
 
 
 class Activity(StrEnum):

@@ -124,6 +124,8 @@ class ControlPlane:
         }
         if self.endpoint.local:  # a Service may not point at loopback
             flags["endpoint-reconciler-type"] = "none"
+        else:  # no kube-proxy runs here, so an APIService is reached at its pods
+            flags["enable-aggregator-routing"] = "true"
         if self.apis:
             flags["runtime-config"] = ",".join(f"{api}=true" for api in self.apis)
         return flags | self._feature_flags()
@@ -159,6 +161,7 @@ class ControlPlane:
                 "kube-api-qps": 1000,
                 "kube-api-burst": 2000,
                 "concurrent-gc-syncs": 20,
+                "horizontal-pod-autoscaler-sync-period": "5s",  # 15 s by default
                 **self._feature_flags(),
             },
         )

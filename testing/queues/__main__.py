@@ -79,7 +79,7 @@ def main() -> int:
     parser.add_argument("source", type=Path)
     parser.add_argument("--binary", type=Path)
     parser.add_argument("names", nargs="*")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     if not (given.source / "cmd/kueue").is_dir():
         parser.error(f"{given.source} is not a checkout of Kueue: it has no folder cmd/kueue")
     binary = given.binary or build(given.source)

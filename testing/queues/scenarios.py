@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from queues.kills import MOST_POINTS, Killer
-from queues.stage import QUOTA, WORKLOADS, Stage, queued_job, thing
+from queues.stage import LABEL, QUOTA, WORKLOADS, Stage, queued_job, thing
+
+AT = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,25 @@ def growing_after_partial_admission(stage: Stage) -> str:
     seconds = stage.until("six ranks run", lambda: stage.running("partly") == 2 * QUOTA)
     assert before.items() <= uids(stage, "partly").items()
     return f"four ranks ran; the other two {seconds:.1f} s after quota was free"
+
+
+def label_changed_before_growth(stage: Stage) -> str:
+    """A running job does not take quota of another queue. It changes the queue when it restarts."""
+    stage.apply(queued_job("moves", 2, minReplicas=1, maxReplicas=4))
+    stage.phase("moves", "Running")
+    before = uids(stage, "moves")
+    stage.kubectl("label", "dijob", "moves", f"{LABEL}=team-b", "--overwrite")
+    stage.edit("moves", replicas=4)
+    message = stage.says("moves", "GangScheduled", "AdmittedInPart", "suspend and resume")
+    assert uids(stage, "moves") == before
+    assert len(stage.workloads("moves")) == 1
+    stage.edit("moves", suspend=True)
+    stage.phase("moves", "Suspended")
+    stage.edit("moves", suspend=False)
+    stage.until("four ranks run", lambda: stage.running("moves") == 4)
+    queue = stage.workload("moves")["spec"]["queueName"]
+    assert queue == "team-b", queue
+    return f"stayed at two ranks ({message!r}); after suspend and resume, four ran in {queue}"
 
 
 def growing_without_slices(stage: Stage) -> str:
@@ -408,6 +429,60 @@ def topology(stage: Stage) -> str:
     return f"all ranks on the nodes of {racks}"
 
 
+def admission_check(stage: Stage) -> str:
+    """The scenario plays the controller of an admission check."""
+    quota = [{"name": "cpu", "nominalQuota": 100}]
+    flavors = [{"name": "default", "resources": quota}]
+    spec = {
+        "namespaceSelector": {},
+        "resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}],
+        "admissionChecksStrategy": {"admissionChecks": [{"name": "prepared"}]},
+    }
+    stage.apply(
+        thing("AdmissionCheck", "prepared", {"controllerName": "test.dijob/check"}),
+        thing("ClusterQueue", "checked", spec),
+        thing("LocalQueue", "checked", {"clusterQueue": "checked"}),
+    )
+    active = {"type": "Active", "status": "True", "reason": "Active", "message": "", **AT}
+    stage.write_status("admissioncheck", "prepared", conditions=[active])
+    stage.apply(queued_job("checked", 2, "checked"))
+    message = stage.says("checked", "GangScheduled", "Queued", "quota is reserved")
+    assert stage.pods("checked") == {}
+    update = {"name": "main", "labels": {"provisioned": "yes"}, "nodeSelector": {"type": "kwok"}}
+    answer_check(stage, "Ready", podSetUpdates=[update])
+    stage.phase("checked", "Running")
+    labels = [
+        one["metadata"]["labels"].get("provisioned") for one in stage.pods("checked").values()
+    ]
+    assert labels == ["yes", "yes"], labels
+    answer_check(stage, "Retry")
+    stage.until("its pods are gone", lambda: not stage.pods("checked"))
+    stage.says("checked", "GangScheduled", "Queued", "quota is reserved")
+    answer_check(stage, "Ready", podSetUpdates=[update])
+    stage.phase("checked", "Running")
+    restarts = stage.get("dijob", "checked")["status"].get("restarts", 0)
+    assert restarts == 0, restarts
+    return f"waited ({message!r}); its pods got the labels of the check; a retry evicted the job"
+
+
+def answer_check(stage: Stage, state: str, **more: Any) -> None:
+    """Write the answer of the admission check for the job `checked`."""
+    answer = {"name": "prepared", "state": state, "message": "", **AT, **more}
+    name = stage.workload("checked")["metadata"]["name"]
+    stage.write_status(WORKLOADS, name, admissionChecks=[answer])
+
+
+def time_limit(stage: Stage) -> str:
+    """Kueue deactivates a job that runs longer than its label allows."""
+    body = queued_job("limited", 2)
+    body["metadata"]["labels"]["kueue.x-k8s.io/max-exec-time-seconds"] = "5"
+    stage.apply(body)
+    stage.phase("limited", "Running")
+    message = stage.says("limited", "GangScheduled", "Deactivated", "maximum execution time")
+    stage.until("its pods are gone", lambda: not stage.pods("limited"))
+    return f"stopped: {message!r}"
+
+
 def has_condition(workload: dict[str, Any], type_: str) -> bool:
     """Whether a condition of a Workload is True."""
     conditions = (workload.get("status") or {}).get("conditions") or ()
@@ -447,12 +522,15 @@ SCENARIOS = (
     Scenario("a job grows when there is quota", growing),
     Scenario("a job grows after partial admission", growing_after_partial_admission),
     Scenario("the operator and Kueue are killed while a job grows", killed_while_growing),
+    Scenario("the queue of a running job is changed", label_changed_before_growth),
     Scenario("a Redis server", redis_server),
     Scenario("suspended and resumed", suspended_and_resumed),
     Scenario("deactivated and activated", deactivated_and_activated),
     Scenario("the operator and Kueue are killed", killed_processes),
     Scenario("tasks and flavors", tasks_and_flavors),
     Scenario("topology-aware scheduling", topology),
+    Scenario("an admission check", admission_check),
+    Scenario("a time limit", time_limit),
     Scenario("a missing queue, and a job that never fits", messages),
     *KILLS,
     Scenario("a job cannot grow without the feature gate", growing_without_slices, NO_SLICES),

@@ -166,6 +166,11 @@ class Stage:
         patch = json.dumps({"spec": spec})
         self.kubectl("patch", "dijob", name, "--type=merge", "-p", patch)
 
+    def write_status(self, kind: str, name: str, **status: Any) -> None:
+        """Merge fields into the status of an object, as a controller does."""
+        patch = json.dumps({"status": status})
+        self.kubectl("patch", kind, name, "--subresource=status", "--type=merge", "-p", patch)
+
     def workload(self, job: str) -> Body:
         """Return the Workload of a job; {} if there is none."""
         return next(iter(self.workloads(job)), {})

@@ -20,6 +20,7 @@ from dijob.core.decide import (
     queueing,
     re_rendezvous,
     scheduling,
+    stalls,
     suspension,
 )
 from dijob.core.decide.context import Context, build_context
@@ -49,6 +50,16 @@ def a_revision_is_reused(patch: pytest.MonkeyPatch) -> None:
         return replace(made, next_status=made.next_status.model_copy(update=update))
 
     patch.setattr(address_writes, "with_new_revision", first)
+
+
+def a_stall_restarts_repeatedly(patch: pytest.MonkeyPatch) -> None:
+    counted = stalls.record_restart
+
+    def forget(ctx: Context, loss: losses.Loss) -> Context:
+        made = counted(ctx, loss)
+        return replace(made, next_status=made.next_status.model_copy(update={"stall": None}))
+
+    patch.setattr(stalls, "record_restart", forget)
 
 
 def the_list_on_a_pod_is_trusted(patch: pytest.MonkeyPatch) -> None:

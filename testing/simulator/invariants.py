@@ -30,8 +30,8 @@ class Watched(Judged):
     @invariant()
     def pods_have_quota(self) -> None:
         """The pods of a job with a queue never use more quota than Kueue has given."""
-        if self.kueue is None or not self.kueue.workloads():
-            return  # somebody has deleted the Workload
+        if self.kueue is None or self.kueue.is_lost():
+            return
         live = [pod.name for pod in self.pods() if not pod.done]
         assert len(live) <= self.kueue.used() or self.job.status.ended, live
 
@@ -71,7 +71,8 @@ class Watched(Judged):
         crashes = sum(pod.crashes for pod in every)
         if any(rule.on_pod_conditions for rule in self.job.spec.failure_policy.rules):
             crashes += sum(pod.disrupted for pod in every)
-        assert status.restarts <= crashes, (status, crashes)
+        stalls = int(bool(status.stall and status.stall.restarted))
+        assert status.restarts <= crashes + stalls, (status, crashes)
         for charge in status.restarts_seen:
             assert (
                 charge.restarts + charge.disrupted
@@ -85,9 +86,9 @@ class Watched(Judged):
             rule.action is FailureAction.RESTART_JOB for rule in self.job.spec.failure_policy.rules
         )
         right = (
-            bool(failures) <= status.restarts <= failures
+            bool(failures) <= status.restarts - stalls <= failures
             if together
-            else status.restarts == failures
+            else status.restarts - stalls == failures
         )
         assert right or not self.exact, status
 

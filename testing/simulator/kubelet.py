@@ -62,6 +62,7 @@ class SimPod:
     link: SimConnection | None = None  # the launcher's connection to the operator
     said: Annotations = field(default_factory=dict)  # what the operator has sent to the launcher
     blocked: bool = False  # the launcher cannot connect
+    moved: datetime | None = None  # when the program last made progress
     no_mount: tuple[str, str] = ("", "")  # the error of a node that cannot mount images
 
     @staticmethod
@@ -214,10 +215,21 @@ class SimPod:
             return
         view = operator.pods.find(self.uid)
         if (self.link is None or not self.link.open) and view is not None:
-            self.link = SimConnection(operator, loop, view, self.ip, self.said)
+            self.link = SimConnection(operator, loop, view, self.ip, self.said, self.idle)
         if self.link is not None:
             waits = LauncherState.READY if self.ready else LauncherState.STARTED
             self.link.report(waits if self.process else LauncherState.WAITING)
+
+    def idle(self) -> float | None:
+        """Return how many seconds ago the program made progress; None if it has not."""
+        running = self.moved is not None and self.process is not None
+        return (self.clock() - self.moved).total_seconds() if running and self.moved else None
+
+    def make_progress(self) -> None:
+        """Let the program make progress, and its launcher report it."""
+        self.moved = self.clock()
+        if self.link is not None:
+            self.link.report_progress()
 
     def hang_up(self) -> None:
         """End the launcher's connection. What the operator has sent is kept, also for the next
@@ -243,7 +255,7 @@ class SimPod:
 
     def start_program(self) -> Process:
         """Start the program, as the launcher does."""
-        self.waits_since = None
+        self.waits_since = self.moved = None
         told = {**self.body["metadata"], "annotations": self._annotations}
         body = {**self.body, "metadata": told}
         self.process = Process(self.rank, self.uid, environment_of(body, self.ip))

@@ -84,6 +84,18 @@ class Kueue:
         (found,) = self.workloads()
         return found
 
+    def is_lost(self) -> bool:
+        """Whether somebody has deleted the Workload with which the job ran. The operator may create
+        a larger one before it learns of the deletion.
+        """
+        found = self.workloads()
+        return all(
+            names.KUEUE_REPLACES in _notes(one)
+            and not is_true(one, "QuotaReserved")
+            and self._replaced(one) is None
+            for one in found
+        )
+
     def used(self) -> int:
         """Return how many pods have quota now, as Kueue counts them (pkg/workload): those that are
         assigned, but at most those that have not given their quota back.
@@ -91,13 +103,16 @@ class Kueue:
         return sum(map(quota_of, self.workloads()))
 
     def bound(self, succeeded: frozenset[int]) -> int:
-        """Return how many ranks the job without tasks may have, of which some have succeeded."""
+        """Return how many ranks the job may have, of which some have succeeded. The job has no
+        Redis server.
+        """
         (body,) = [one for one in self.workloads() if is_true(one, "QuotaReserved")]
-        given, *_ = body["status"]["admission"]["podSetAssignments"]
-        wanted, *_ = body["spec"]["podSets"]
+        given = body["status"]["admission"]["podSetAssignments"][-1]
+        *fixed, wanted = body["spec"]["podSets"]
+        first = sum(int(one["count"]) for one in fixed)
         size, back = int(given["count"]), _reclaimable(body).get(given["name"], 0)
-        done = sum(rank < size for rank in succeeded)
-        return size - max(0, back - done - (int(wanted["count"]) - size))
+        done = sum(first <= rank < first + size for rank in succeeded)
+        return first + size - max(0, back - done - (int(wanted["count"]) - size))
 
     def evict(self, reason: str = "Preempted", name: str = "") -> None:
         """Evict a Workload, which keeps its quota until its pods are gone."""

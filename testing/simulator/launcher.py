@@ -1,10 +1,12 @@
 """A simulated launcher: its connection to the operator, as in the launcher's channel/channel.go."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from dijob import names
 from dijob.controller.channel.launchers import Launchers
+from dijob.core.observed.progress import ProgressReport
 from dijob.core.observed.reports import LauncherState
 from dijob.core.observed.views import Pod
 
@@ -13,16 +15,20 @@ Annotations = Mapping[str, str]
 
 @dataclass(eq=False)
 class SimConnection:
-    """A connection of one launcher process. `said` is the operator's newest response."""
+    """A connection of one launcher process. `said` is the operator's newest response. `idle`
+    returns how many seconds ago the program made progress (None: it has not).
+    """
 
     operator: Launchers
     loop: asyncio.AbstractEventLoop
     pod: Pod
     ip: str
     said: Annotations
+    idle: Callable[[], float | None]
     state: LauncherState | None = None
     open: bool = True
     asks: bool = False  # a request waits for a response
+    stack: str | None = None  # since the last progress
 
     def report(self, state: LauncherState) -> None:
         """Report a state that has not been reported yet."""
@@ -31,10 +37,18 @@ class SimConnection:
             has = dict(self.said) if first else None
             self.loop.call_soon(self._send, state, has)
 
+    def report_progress(self) -> None:
+        """Report that the program has made progress."""
+        self.stack = None
+        if self.open and self.state is not None:
+            self.loop.call_soon(self._send, self.state, None)
+
     def answer(self, said: Annotations) -> bool:
         """Receive a response, and confirm it with the next request."""
         if not (self.open and self.asks):
             return False
+        if said.get(names.ANNOTATION_STACKS) != self.said.get(names.ANNOTATION_STACKS):
+            self.stack = 'File "main.py", line 3 in train'
         self.said, self.asks = said, False
         if self.state is not None:
             self.loop.call_soon(self._send, self.state, None)
@@ -44,6 +58,11 @@ class SimConnection:
         if self.open:
             self.asks = True
             self.operator.receive(self.pod, self, state, self.ip, has)
+            idle = self.idle()
+            known = None if idle is None else ProgressReport(iteration=7, idle_seconds=int(idle))
+            self.operator.note_progress(self.pod, known, self.stack)
+            if known is not None:
+                self.operator.on_progress(self.pod.owner, known)
 
     def close(self) -> None:
         """Close the connection, from either side."""

@@ -160,6 +160,9 @@ FATE = {
     "is cut off with its node": Deed(placed, cut_off),
     "loses its sandbox": Deed(placed, lose_sandbox),
     "fails for good": Deed(placed, lambda c, pod: fail_for_good(pod)),
+    "makes progress": Deed(
+        lambda pod: running(pod) and pod.reports, lambda c, pod: pod.make_progress()
+    ),
     "loses its connection": Deed(lambda pod: pod.link is not None, lambda c, pod: pod.hang_up()),
     "cannot connect": Deed(lambda pod: pod.reports, lambda c, pod: block(pod)),
     "hears of no renewal": Deed(running, lambda c, pod: setattr(pod, "stuck", True)),

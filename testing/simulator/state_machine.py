@@ -40,12 +40,14 @@ EXTRAS: dict[str, Body] = {
     },
     "a deadline": {"activeDeadlineSeconds": DEADLINE},
     "a time to live": {"ttlSecondsAfterFinished": 100},
+    "stalls": {"stallSeconds": 10, "stallPolicy": "Restart"},
     "redis": {"messageQueue": {"type": "redis"}},
     "gang": {"scheduling": {"engine": "Native"}},
     "budget": {"disruptionBudget": {"maxUnavailable": 1}},
     "torch gang": {**TORCH, "scheduling": {"engine": "Native"}},
     "queue": {"queue": True},
     "torch queue": {**TORCH, "queue": True},
+    "queued tasks": {"queue": True},
     # Volcano also counts pods that have succeeded.
     "Volcano": {"scheduling": {"engine": "Volcano", "queue": "team-a"}},
     "torch": TORCH,
@@ -123,6 +125,8 @@ class Chaos(Driven):
         delivery = Delivery.AUTO if no_mount[0] else Delivery.INIT_CONTAINER
         more = dict(EXTRAS[extra])
         queued = bool(more.pop("queue", False))
+        if extra == "stalls":
+            launcher, limit = Launcher.AUTO, max(limit, 1)
         self.options = Options(
             channel="operator:1" if channel else "", launcher_delivery=delivery, queues=queued
         )
@@ -148,7 +152,7 @@ class Chaos(Driven):
         spec |= {} if size == 4 else {"replicas": size}
         cluster = Cluster(VirtualLoop())
         made = job_body(pod, **spec | more)
-        if extra in ("tasks", "learners"):
+        if extra in ("tasks", "queued tasks", "learners"):
             made = in_tasks(size, pod, spec, together=extra == "learners")
         elif extra == "trainers":
             made = in_tasks(size, pod, spec, together=False)

@@ -252,6 +252,19 @@ LIVES: dict[str, tuple[str, tuple[Step, ...]]] = {
         "queue",
         ((QUEUED_TO_RUN + 2, QUOTA, 3), (0, SCALE, 4), (3, SCALE, 2)),
     ),
+    "a queued job with tasks starts": ("queued tasks", ()),
+    "a queued job with tasks is evicted after a success": (
+        "queued tasks",
+        ((QUEUED_TO_RUN, "succeeds", 2), (1, TIME, 5), (0, EVICT, 0)),
+    ),
+    "a queued job with tasks waits for quota and grows": (
+        "queued tasks",
+        ((QUEUED_TO_RUN + 2, QUOTA, 3), (0, SCALE, 4), (4, QUOTA, 4)),
+    ),
+    "a queued job with tasks shrinks and grows back": (
+        "queued tasks",
+        ((QUEUED_TO_RUN + 2, SCALE, 2), (4, SCALE, 3)),
+    ),
     "a budget counts no succeeded rank": ("budget", ((TO_RUN, "succeeds", 0),)),
     "a budget outlives a lost rank": ("budget", ((TO_RUN, "is deleted by hand", 1),)),
     "a budget is suspended and resumed": ("budget", ((TO_RUN, SUSPEND, 0), (3, RESUME, 0))),
@@ -292,6 +305,27 @@ RENEWALS: dict[str, tuple[Step, ...]] = {
         (3, "launcher renews it", 0),
         (0, "starts it", 1),
         (0, "collects its record", 0),
+    ),
+}
+
+# A training that makes no progress, and what happens to it at the same time. Rank 0 restarts once.
+STALLS: dict[str, tuple[Step, ...]] = {
+    "stalls": ((TO_RUN, "makes progress", 0), (0, TIME, 12)),
+    "stalls again": ((TO_RUN, "makes progress", 0), (0, TIME, 12), (4, "makes progress", 0)),
+    "is lost while it stalls": (
+        (TO_RUN, "makes progress", 0),
+        (0, TIME, 10),
+        (0, "is deleted by hand", 1),
+    ),
+    "crashes while it stalls": (
+        (TO_RUN, "makes progress", 0),
+        (0, TIME, 11),
+        (0, "main crashes", 0),
+    ),
+    "goes on after its stall was noticed": (
+        (TO_RUN, "makes progress", 0),
+        (0, TIME, 10),
+        (0, "makes progress", 0),
     ),
 }
 
@@ -387,7 +421,12 @@ def play_with_each_kill(story: str, **shape: Any) -> None:
     The variants differ only after the kill, so what comes before it is played only once. Kills
     before the first event belong to the story without events.
     """
-    steps = {**STORIES, **RENEWALS, **{name: steps for name, (_, steps) in LIVES.items()}}[story]
+    steps = {
+        **STORIES,
+        **RENEWALS,
+        **STALLS,
+        **{name: steps for name, (_, steps) in LIVES.items()},
+    }[story]
     parts, kills = parts_of(steps), list[tuple[int, Chaos]]()
     with ExitStack() as worlds:
 

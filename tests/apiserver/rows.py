@@ -97,6 +97,25 @@ REFUSED: dict[str, Refused] = {
     "a manager that is too long": Refused(
         job("bad", managedBy="a/" + 62 * "b"), ("spec.managedBy", "63"), lines=0
     ),
+    "a stall policy without a time": Refused(
+        job("bad", stallPolicy="Report"),
+        ("spec.stallPolicy", "needs stallSeconds", "add stallSeconds"),
+    ),
+    "a stall time without the launcher": Refused(
+        job("bad", stallSeconds=300, launcher="Off"),
+        ("spec.stallSeconds", "needs the launcher"),
+    ),
+    "a restart that backoffLimit forbids": Refused(
+        job("bad", stallSeconds=300, stallPolicy="Restart", backoffLimit=0),
+        ("spec.stallPolicy", "use Report, or raise backoffLimit"),
+    ),
+    "a stall time that is too short": Refused(
+        job("bad", stallSeconds=9), ("spec.stallSeconds", "greater than or equal to 10")
+    ),
+    "an unknown stall policy": Refused(
+        job("bad", stallSeconds=300, stallPolicy="Kill"),
+        ("spec.stallPolicy", 'supported values: "Report", "Restart"'),
+    ),
     "no replicas at all": Refused(
         changed(changed(job("bad"), "spec.minReplicas", None), "spec.maxReplicas", None),
         ("spec", "one of replicas, minReplicas and maxReplicas is required"),

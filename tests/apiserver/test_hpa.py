@@ -13,7 +13,7 @@ from space import JOB_LABEL
 
 pytestmark = pytest.mark.apiserver
 
-# The controller's sync period is 15 s.
+# The controller's sync period is 5 s in the test cluster.
 SECONDS = 90
 
 

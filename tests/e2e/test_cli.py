@@ -116,6 +116,16 @@ def check_drill(text: str, rank: int) -> None:
     assert (drill["ranks"], drill["failures"], took["progress"]) == ([rank], 0, None), drill
 
 
+def check_replacement(cli: Cli, code: Path) -> None:
+    """Change the code, so that it no longer fits into one ConfigMap, and run it again."""
+    (code / "pkg/words.py").write_text('GREETING = "changed in"\n')
+    (code / "weights").write_bytes(os.urandom(1_500_000))
+    text = cli("run", "work", "--code", str(code), "--replace")
+    assert "[0] changed in 0" in text
+    assert text.splitlines()[-1].startswith("work: Succeeded: "), text
+    assert "work-code-1" in cli.space.kubectl("get", "configmaps", "-o", "name")
+
+
 def test_own_code_from_the_first_line_to_the_checkpoint(space: Space, tmp_path: Path) -> None:
     cli, code, out = Cli(space), tmp_path / "code", tmp_path / "out"
     (code / "pkg").mkdir(parents=True)
@@ -159,6 +169,7 @@ def test_own_code_from_the_first_line_to_the_checkpoint(space: Space, tmp_path: 
         space.until_gone("the helper pod", lambda: re.findall(r"\S+-cp-\S+", _pods(space)), 30)
         cli("restart", "work", "--wait", "--timeout", "120s")
         assert "hello from 0" in cli("logs", "work", "--rank", "0")
+        check_replacement(cli, code)
         cli("delete", "work")
         assert "work-code" not in space.kubectl("get", "configmaps", "-o", "name")
 

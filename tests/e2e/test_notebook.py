@@ -69,4 +69,6 @@ def test_the_clients_notebook_runs_with_the_outputs_that_it_shows(
     bar = next(cell for cell in code(executed) if cell["id"] == "running")["outputs"][0]
     assert "text/html" in bar["data"]
     assert "Running" in "".join(bar["data"]["text/plain"])
-    assert space.job("notebook") == {}
+    greetings = next(cell for cell in code(executed) if cell["id"] == "greetings")
+    assert "hello from rank 0\nhello from rank 1" in "".join(greetings["outputs"][0]["text"])
+    assert space.job("notebook") == space.job("greet") == {}

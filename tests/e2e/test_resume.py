@@ -4,9 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 from identity import kill_program
-from jobs import EXAMPLES, REAL_SECONDS, program
-from space import Space
+from jobs import EXAMPLES, REAL_SECONDS
+from space import Body, Space
 from volumes import volume
 
 pytestmark = pytest.mark.e2e
@@ -14,26 +15,11 @@ pytestmark = pytest.mark.e2e
 RESUMES = re.compile(r"dijob: resumes (\S+) at iteration (\d+), environment step (\d+), from")
 SAVED = re.compile(r"iteration_(\d+)\.pth\.tar")
 PPO = "cartpole_ppo_seed0"
-# DI-engine's own DQN with DDP. DI-engine 0.5.3 needs a GPU for it. The first lines make it run on a
-# CPU.
-DDP = """
-import torch
-
-torch.cuda.synchronize, torch.Tensor.cuda = lambda: None, lambda tensor: tensor
-from ding.worker.learner.learner_hook import LogReduceHook
-
-LogReduceHook.__call__ = lambda *_: None
-from dizoo.classic_control.cartpole.config.cartpole_dqn_ddp_config import create_config, main_config
-from ding.entry import serial_pipeline
-from ding.utils import to_ddp_config
-
-main_config.exp_name = "ddp"
-main_config.policy.cuda = False
-create_config.env_manager.type = "base"
-main_config.policy.learn.learner = {"hook": {"save_ckpt_after_iter": 20}}
-main_config.env.stop_value = 1000
-torch.distributed.init_process_group("gloo")
-serial_pipeline((to_ddp_config(main_config), create_config), seed=0)
+DDP = "cartpole-ddp"
+SETTINGS = """\
+    main_config.exp_name = "ddp"
+    main_config.policy.learn.learner = {"hook": {"save_ckpt_after_iter": 20}}
+    main_config.env.stop_value = 1000
 """
 
 
@@ -83,6 +69,7 @@ def test_ppo_resumes_after_a_kill_and_after_delete_and_apply(space: Space, tmp_p
         assert step > iteration
 
         later = until_saved(space, out / PPO, iteration + 40)
+        assert until_progress(space, "resume", iteration)["envStep"] >= step
         # The pod must have ended before its newest checkpoint is known.
         space.kubectl("delete", "-f", str(job), "--cascade=foreground")
         last, path = newest(out / PPO)
@@ -96,20 +83,44 @@ def test_ppo_resumes_after_a_kill_and_after_delete_and_apply(space: Space, tmp_p
     assert [each.name for each in out.iterdir()] == [PPO]
 
 
-def test_dqn_with_ddp_resumes_on_all_ranks(space: Space, tmp_path: Path) -> None:
+def until_progress(space: Space, name: str, iteration: int) -> Body:
+    """Wait until the status has this iteration or a later one. Return its progress."""
+
+    def problem() -> str:
+        known = space.status(name).get("progress", {})
+        return "" if known.get("iteration", -1) >= iteration else f"{known}"
+
+    space.until(f"{name} reports iteration {iteration}", problem, REAL_SECONDS)
+    known: Body = space.status(name)["progress"]
+    return known
+
+
+def ddp_with_volume() -> list[Body]:
+    """Return the DDP example with its experiment on a volume. It never reaches its target."""
+    job, code = yaml.safe_load_all((EXAMPLES / f"{DDP}.yaml").read_text())
+    volumes = job["spec"]["template"]["spec"]["volumes"]
+    assert volumes[-1].pop("emptyDir") == {}
+    volumes[-1]["persistentVolumeClaim"] = {"claimName": "cartpole"}
+    with_context = "    with DDPContext():"
+    assert code["data"]["train.py"].count(with_context) == 1
+    code["data"]["train.py"] = code["data"]["train.py"].replace(
+        with_context, SETTINGS + with_context
+    )
+    return [job, code]
+
+
+def test_dqn_with_ddp_reports_progress_and_resumes_on_all_ranks(
+    space: Space, tmp_path: Path
+) -> None:
     """Both pods are replaced (a gang restart). Only rank 0 reads the checkpoint."""
     out = tmp_path / "out"
-    *others, job = program("ddp", ["python3", "/code/main.py"], DDP, runtime="torch")
-    pod = job["spec"]["template"]["spec"]
-    pod["volumes"].append({"name": "out", "persistentVolumeClaim": {"claimName": "cartpole"}})
-    pod["containers"][0]["workingDir"] = "/out"
-    pod["containers"][0]["volumeMounts"].append({"name": "out", "mountPath": "/out"})
     with volume(space, "cartpole", out):
         space.kubectl("apply", "-f", str(EXAMPLES / "volume.yaml"))
-        space.apply(*others, job)
+        space.apply(*ddp_with_volume())
         saved = until_saved(space, out / "ddp", 20)
-        kill_program(space, "ddp-0")
-        iteration, _ = until_resumed(space, "ddp-0")
+        assert until_progress(space, DDP, saved)["envStep"] > 0
+        kill_program(space, f"{DDP}-0")
+        iteration, _ = until_resumed(space, f"{DDP}-0")
         assert iteration >= saved
         until_saved(space, out / "ddp", iteration + 20)
     assert [each.name for each in out.iterdir()] == ["ddp"]

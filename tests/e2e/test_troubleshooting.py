@@ -47,6 +47,7 @@ def foreign(name: str) -> Body:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": pod}
 
 
+HANGING = "import dijob_runtime, time; dijob_runtime.report(iteration=7); time.sleep(600)"
 GRACE = "terminationGracePeriodSeconds"
 HOST = {"hostNetwork": True}  # at most one rank per node, of which there are two
 CODE = mounted("absent", "/code")
@@ -76,6 +77,7 @@ JOBS: dict[str, list[Body]] = {
         finishing("part"),
         shell("alone", "true || ditask --package p --main p.main", launcher="Off"),
         peers("heals", "--forever", replicas=3),
+        crash("stands", HANGING, replicas=1, stallSeconds=10),
     ],
 }
 

@@ -24,6 +24,13 @@ while [ ! -e /tmp/go ]; do echo step $((step += 1)); sleep 0.3; done
 kill $peer
 echo arrived
 """
+CRASH_TITLE = "RuntimeError: no reward;"
+CRASH = f"""x.py:1: UserWarning: old
+Traceback (most recent call last):
+  File "main.py", line 7, in train
+    learn()
+{CRASH_TITLE}
+  keys: obs"""
 # Records the changes in a tab in order, including short ones.
 WATCH = """
 window.seen = [];
@@ -92,14 +99,36 @@ def runs(space: Space, tab: Tab) -> None:
     expect(page.locator(".node.ready")).to_have_count(3)
     expect(page.locator(".edge.up")).to_have_count(3)
     expect(page.locator("#said")).to_contain_text("walk is Running")
+    expect(page.locator("#log-title")).to_have_text("Log of rank 0")
+    searches(tab)
     tab.tab_to('[aria-label="Log of rank 1"]')
     page.keyboard.press("Enter")
     expect(page.locator("#log-title")).to_be_focused()
     expect(page.locator(".lines")).to_contain_text("step 3")
 
 
+def searches(tab: Tab) -> None:
+    """The log can be searched and saved, and the other tabs are accessible."""
+    page = tab.page
+    expect(page.locator(".lines")).to_contain_text("step 12")
+    page.get_by_label("Search in the log").fill("STEP 12")
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-now] mark")).to_have_text("step 12")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download").click()
+    assert download.value.suggested_filename == "walk-0.log"
+    assert "Z step 12\n" in download.value.path().read_text()
+    page.get_by_label("Search in the log").fill("")
+    page.get_by_role("tab", name="Ranks").focus()
+    for shown in ("Created", "AllRanksReady", "light:dev", "kubectl dijob doctor", "replicas:"):
+        page.keyboard.press("ArrowRight")
+        expect(page.get_by_role("tabpanel")).to_contain_text(shown)
+        assert not (grave := tab.grave()), "\n".join(grave)
+    page.keyboard.press("Home")
+
+
 def heals(space: Space, tab: Tab) -> None:
-    """A killed rank becomes red and green again, its log continues, and its reports are a curve."""
+    """A killed rank is restarted, its log continues, and its reports are a curve."""
     page = tab.page
     kill_program(space, "walk-1")
     page.wait_for_function(SEEN, arg=["rank 1 failed"])
@@ -144,6 +173,31 @@ def report(space: Space, number: int) -> None:
     progress |= {"time": f"2026-11-25T12:00:0{number}Z"}
     patch = json.dumps({"status": {"progress": progress}})
     space.kubectl("patch", "dijob", "walk", "--subresource=status", "--type=merge", "-p", patch)
+
+
+def test_a_failed_job_shows_its_exception_first_and_the_list_is_searchable(
+    space: Space, browser: Browser
+) -> None:
+    crash = f"cat <<'END' >&2\n{CRASH}\nEND\nexit 3"
+    space.apply(shell("broken", crash, replicas=2, backoffLimit=0), shell("other", "true"))
+    space.until_true("broken", "Failed")
+    with served(space) as server, browser.new_context() as context:
+        tab = Tab.of(context)
+        page = tab.page
+        page.goto(server.address)
+        page.get_by_label("Search jobs").fill("no reward")
+        expect(page.locator(".jobs tbody tr")).to_have_count(1)
+        assert not (grave := graves(tab)), "\n".join(grave)
+        page.get_by_role("link", name="broken").click()
+        rank = space.status("broken")["firstFailure"]["rank"]
+        expect(page.locator(".failure h2")).to_have_text(f"Rank {rank} exited 3: {CRASH_TITLE}")
+        assert page.locator(".exception").inner_text() == f"{CRASH_TITLE}\n  keys: obs"
+        expect(page.locator(".failure")).to_contain_text("Warnings of libraries")
+        expect(page.locator("#log-title")).to_have_text(f"Log of rank {rank}")
+        expect(page.locator(".lines")).to_contain_text("keys: obs")
+        expect(page.locator(f"tr[data-key='{rank}'] .state")).to_have_text("Exit code 3 (Error)")
+        assert not (grave := graves(tab)), "\n".join(grave)
+        assert tab.complaints == []
 
 
 def test_without_the_key_nothing_is_shown_and_a_lost_rank_names_the_ranks_that_restart(

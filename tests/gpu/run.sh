@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the checks that need a GPU, from the folder that pack.sh creates: a DQN with cuda=True, DDP over NCCL, torchrpc:cuda. Needs no
-# network. Takes about 7 minutes. The exit code is 1 if a step has failed.
+# network. Takes about 8 minutes. The exit code is 1 if a step has failed.
 #   ./run.sh [--cpu] [--only STEP,STEP] [FOLDER FOR THE LOGS]     PYTHON=: a Python with torch (default: python3)
 #   --cpu: rehearse the same steps without a GPU: the DQN with cuda=False, DDP over gloo, torchrpc:cpu
 #   --only: some of the steps dqn, ddp, checks, rates (default: all)

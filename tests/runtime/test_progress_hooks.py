@@ -173,6 +173,7 @@ def test_a_step_without_data_counts_as_waiting_until_there_is_some(
     ctx = SimpleNamespace(after=0)
     progress.note_training(1, 2)
     assert list(fetch(ctx)) == []
+    assert "waitingPercent" not in written(), "the measurement begins now"
     now[0] = 5.0
     assert list(fetch(ctx)) == [None]
     assert ctx.after == 1
@@ -187,6 +188,9 @@ def test_the_share_of_waiting_is_an_average_of_the_last_half_minute() -> None:
     meter.add_wait(1.0)
     assert not meter.measure(), "only a process that trains is measured"
     meter.trains = True
+    now[0] = 20.0
+    meter.add_wait(20.0)
+    assert not meter.measure(), "the start does not count"
     shares = []
     for waits in (True,) * 5 + (False,) * 90:
         now[0] += 1.0

@@ -25,6 +25,7 @@ def folder(tmp_path: Path) -> Path:
         "dijob_runtime/__init__.py": "",
         "dijob_runtime/hook/__init__.py": "",
         "dijob_runtime/hook/compat.py": "def prepare():\n    pass\n",
+        "dijob_runtime/hook/quiet.py": "def patch(m):\n    pass\n",
         "dijob_runtime/hook/parallel.py": "def patch(m):\n    m.Parallel.patched = 'yes'\n",
     }.items():
         file = tmp_path / path

@@ -7,7 +7,12 @@ only the standard library. The modules for torchrpc also need DI-engine and torc
 from dijob_runtime.parallel import parallel_args
 from dijob_runtime.progress import report
 from dijob_runtime.server import ServerError, request_replicas
+from dijob_runtime.stacks import answer_requests
 from dijob_runtime.world import NotReachable, PodWorld
 
 __all__ = ["NotReachable", "PodWorld", "ServerError", "parallel_args", "report", "request_replicas"]
 __version__ = "0.2.0-dev"
+
+# Each process that imports DI-engine imports this package (hook/sitecustomize.py), and so does each
+# program that reports its progress.
+answer_requests()

@@ -17,8 +17,9 @@ class WaitMeter:
     needed, because each of them only reads what the other one writes.
 
     `trains`: this process has trained. Only programs that get their data from other processes, or
-    from a buffer, are measured (hook/distributer.py, hook/fetcher.py). `values` are the newest
-    measurements, by their names in the job's status.
+    from a buffer, are measured (hook/distributer.py, hook/fetcher.py). The time before the first
+    training step does not count, because more collectors would not shorten the start. `values` are
+    the newest measurements, by their names in the job's status.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -32,7 +33,7 @@ class WaitMeter:
         self._fill: Callable[[], float] | None = None
         # Written by `measure`.
         self._share: float | None = None
-        self._last = clock()
+        self._last: float | None = None
         self._last_waited = 0.0
 
     def add_wait(self, seconds: float) -> None:
@@ -59,6 +60,9 @@ class WaitMeter:
         now, waited, since = self._clock(), self._waited, self._starved_since
         if since is not None:
             waited += max(0.0, now - since)
+        if self._last is None:
+            self._last, self._last_waited = now, waited
+            return False
         passed = now - self._last
         if passed <= 0:
             return False

@@ -52,6 +52,9 @@ PATCHES = {
     ),
     "ding.config.config": "dijob_runtime.hook.resume",
     "mpire.worker": "dijob_runtime.hook.mpire",
+    "ding": "dijob_runtime.hook.quiet",
+    "gym.logger": "dijob_runtime.hook.quiet",
+    "gym_notices.notices": "dijob_runtime.hook.quiet",
 }
 
 # The modules before whose execution another module's `prepare` function runs.

@@ -23,7 +23,7 @@ from dijob.api.template_checks import (
     command_problems,
     template_problems,
 )
-from dijob.names import Addressing, Engine, Queue, Runtime, TaskType
+from dijob.names import Addressing, Engine, Launcher, Queue, Runtime, StallPolicy, TaskType
 
 # {} is replaced with Succeeded or Failed. A job that has ended is immutable, because people and
 # other objects refer to its outcome by its name (docs/decisions/016).
@@ -127,6 +127,18 @@ PREFERRED_MESSAGE: Final = (
     "is Preferred, but the engine Native places all ranks in one topology domain, or waits: use"
     " Required, or remove spec.scheduling.topology"
 )
+STALL_POLICY_MESSAGE: Final = (
+    "needs stallSeconds, which says after how long without progress it applies: add stallSeconds,"
+    " or remove stallPolicy"
+)
+STALL_LAUNCHER_MESSAGE: Final = (
+    "needs the launcher, which passes the progress of the programs on: remove `launcher: Off`, or"
+    " remove stallSeconds"
+)
+STALL_LIMIT_MESSAGE: Final = (
+    "is Restart, but with backoffLimit: 0 the operator restarts nothing, because this restart"
+    " counts as a failure: use Report, or raise backoffLimit"
+)
 # The longest peer list, in characters. A pod's annotations (256 KiB in total) contain the list
 # twice, or three times with tasks, and an environment string (128 KiB) contains the list once.
 LIST_LENGTH: Final = 100_000
@@ -153,6 +165,7 @@ def job_problems(job: DIJob) -> tuple[Problem, ...]:
         *_budget_problems(spec),
         *_volume_problems(spec),
         *_policy_problems(job),
+        *_stall_problems(spec),
         *_setting_conflicts(job),
         # If a job with such a problem has started, an older operator has accepted it. The job must
         # keep its pods, so it gets a warning instead (warnings.py).
@@ -399,6 +412,15 @@ def unsupported_fields(job: DIJob, engine: Engine) -> Iterator[Problem]:
 def _budget_problems(spec: Spec) -> Iterator[Problem]:
     if spec.tasks and spec.disruption_budget:
         yield Problem("spec.disruptionBudget", TASKS_BUDGET_MESSAGE)
+
+
+def _stall_problems(spec: Spec) -> Iterator[Problem]:
+    if spec.stall_policy is not None and spec.stall_seconds is None:
+        yield Problem("spec.stallPolicy", STALL_POLICY_MESSAGE)
+    if spec.stall_seconds is not None and spec.launcher is Launcher.OFF:
+        yield Problem("spec.stallSeconds", STALL_LAUNCHER_MESSAGE)
+    if spec.stall_policy is StallPolicy.RESTART and not spec.backoff_limit:
+        yield Problem("spec.stallPolicy", STALL_LIMIT_MESSAGE)
 
 
 def _volume_problems(spec: Spec) -> Iterator[Problem]:

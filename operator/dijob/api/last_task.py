@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dijob import names
 from dijob.api.spec import Spec
 from dijob.api.status import Status
+from dijob.reasons import GangScheduled
 
 
 def task_record(spec: Spec) -> str:
@@ -35,7 +36,15 @@ def without_outdated_size(spec: Spec, annotations: Mapping[str, str], status: St
     if known is None:
         # The user has written both fields, or has removed the annotation. Otherwise, an operator
         # has written the field for which it was the sum of all tasks (docs/decisions/056).
-        current = status.desired in (0, spec.fixed + spec.replicas)
+        current = status.desired in (0, spec.fixed + spec.replicas) or _is_admitted_in_part(status)
     else:
         current = known == task_record(spec)
     return spec if current else spec.model_copy(update={"replicas": None})
+
+
+def _is_admitted_in_part(status: Status) -> bool:
+    """Whether the status contains the size that Kueue has admitted, not the desired one."""
+    return any(
+        one.type == GangScheduled.__name__ and one.reason == GangScheduled.AdmittedInPart.name
+        for one in status.conditions
+    )

@@ -13,6 +13,8 @@ from pydantic import BaseModel, ValidationError
 
 from dijob import __version__
 
+# Longer values are not compared in full, because the comparison takes quadratic time.
+MOST_COMPARED: Final = 40
 # The maximum number of problems that are reported for one object. A condition has room for fewer.
 MOST_PROBLEMS: Final = 20
 
@@ -93,6 +95,13 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _models_in(argument)
 
 
+def _suggest_value(value: object, expected: str) -> str:
+    """Return which of the expected values, each in quotes, was probably meant."""
+    known = {one.lower(): one for one in re.findall(r"'([^']*)'", expected)}
+    near = get_close_matches(str(value).lower()[:MOST_COMPARED], known, n=1)
+    return f"did you mean {known[near[0]]!r}? " if near else ""
+
+
 def _describe_error(kind: str, path: str, detail: Any, model: type[BaseModel]) -> str:
     value = detail.get("input")
     if kind == "extra_forbidden":
@@ -110,5 +119,6 @@ def _describe_error(kind: str, path: str, detail: Any, model: type[BaseModel]) -
     if kind == "no_value":
         return str(detail["msg"])
     if kind == "enum":
-        return f"is {value!r}; it must be one of {detail['ctx']['expected']}"
+        expected = str(detail["ctx"]["expected"])
+        return f"is {value!r}; {_suggest_value(value, expected)}it must be one of {expected}"
     return f"is {value!r}; {detail['msg'][:1].lower()}{detail['msg'][1:]}"

@@ -33,10 +33,13 @@ from dijob.names import (
     Priority,
     Runtime,
     ServicePolicy,
+    StallPolicy,
     Topology,
 )
 
 LostNodeSeconds = Annotated[StrictInt, Field(ge=0, le=86400)]
+# A report takes up to 5 s from the program to the operator. The maximum is a week.
+StallSeconds = Annotated[StrictInt, Field(ge=10, le=604800)]
 TtlSeconds = Annotated[StrictInt, Field(ge=0, le=2**31 - 1)]
 SuccessPolicy = Annotated[str, Field(min_length=1, max_length=40)]
 Volumes = Annotated[list[dict[str, Any]], Field(max_length=64)]
@@ -151,6 +154,14 @@ class Spec(Written):
     ttl_seconds_after_finished: Annotated[TtlSeconds | None, Mutable.ALWAYS] = None
     """The DIJob and everything that it owns are deleted this long after the job has ended. If the
     field is absent, they are kept."""
+    stall_seconds: Annotated[StallSeconds | None, Mutable.UNTIL_ENDED] = None
+    """If the training makes no progress for this long while all ranks are Ready, the condition
+    ProgressStalled says since when, at which iteration, and where the programs are. If the field is
+    absent, nothing is checked. Use at least 300; docs/progress.md has measurements."""
+    stall_policy: Annotated[StallPolicy | None, Mutable.UNTIL_ENDED] = None
+    """What happens when stallSeconds have passed without progress. Report: only the condition is
+    set. Restart: the slowest task or rank also restarts, once in the life of the job, which counts
+    as a failure. Defaults to Report."""
     suspend: Annotated[bool, Mutable.UNTIL_ENDED] = False
     """While suspend is true, the job has no pods; running programs are stopped gracefully. When it
     is false again, the job continues with the same ranks and names. While the job is suspended,

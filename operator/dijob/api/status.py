@@ -223,6 +223,18 @@ class Goodput(Stored):
     """The last interruptions, oldest first. recoveringSeconds includes the earlier ones."""
 
 
+class Stall(Stored):
+    """A time in which the training of a job with stallSeconds makes no progress."""
+
+    since: Time = ""
+    """When the training last made progress. Empty: it makes progress."""
+    iteration: Number | None = None
+    """The iteration at which the training stands still, if it is known."""
+    restarted: Annotated[str, Field(max_length=8192)] = ""
+    """The ranks that the operator has restarted because of a stall, as ranges such as 0-3,7. They
+    are never restarted for this reason again."""
+
+
 class Status(Stored):
     """The observed state of the job and the actions of the operator. Only the operator writes the
     status."""
@@ -306,6 +318,9 @@ class Status(Stored):
     """The first failure of the job, which is usually the cause of all later ones."""
     goodput: Goodput | None = None
     """How the job has spent its time. `kubectl dijob report` prints it."""
+    stall: Stall | None = None
+    """The stall that the condition ProgressStalled reports, and the ranks that were restarted
+    because of one. Present only if there was a stall."""
     conditions: Annotated[tuple[Condition, ...], Field(max_length=32)] = ()
     """The conditions of the job. For example, `kubectl wait --for=condition=Finished dijob/NAME`
     waits for one of them."""

@@ -56,6 +56,7 @@ def client_errors() -> Iterator[None]:
         (errors.TimedOut, Exit.TIMED_OUT),
         (errors.BadFile, Exit.USAGE),
         (errors.BadName, Exit.USAGE),
+        (errors.BadValue, Exit.USAGE),
     )
     try:
         yield

@@ -8,7 +8,7 @@ import errno
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -21,6 +21,26 @@ from dijob.cli.printing import echo
 # If a write to stdout fails with one of these errors, this is not a bug. EPIPE is absent because
 # click itself exits quietly when the reader of a pipe is gone.
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+# Commands of kubectl and other tools, with what to use here.
+_LOOK: Final = (
+    "`{program} get NAME` prints the job, `watch NAME` shows it live, and `doctor NAME` checks it"
+    " for problems"
+)
+_OTHER_VERBS: Final = {
+    "ls": "did you mean `{program} list`?",
+    "ps": "did you mean `{program} list`?",
+    "status": _LOOK,
+    "describe": _LOOK,
+    "events": _LOOK,
+    "rm": "`{program} delete NAME` deletes a job and its pods",
+    "stop": "`{program} suspend NAME` stops the pods and keeps the job; `delete NAME` deletes both",
+    "kill": "`{program} suspend NAME` stops the pods and keeps the job; `delete NAME` deletes both",
+    "create": "did you mean `{program} run` or `{program} apply`?",
+    "submit": "did you mean `{program} run` or `{program} apply`?",
+    "start": "`{program} resume NAME` resumes a suspended job, and `run` creates one",
+}
+_DELETING: Final = ("delete", "restart", "suspend", "drill")
+_ALMOST_THE_SAME: Final = 0.85
 # By default, click accepts only --help. kubectl accepts -h as well.
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
@@ -112,11 +132,20 @@ def _open_closed_streams() -> None:
 
 
 def _unknown_command(name: str, program: str) -> str:
-    """Return the error for an unknown command, and suggest the most similar known one."""
+    """Return the error for an unknown command, and suggest the known one that was meant."""
     import difflib
 
-    near = difflib.get_close_matches(name.lower(), command_names(), n=1)
-    way = f"did you mean {program} {near[0]}?" if near else f"see {program} --help"
+    # A command that deletes something is suggested only if the typed name is almost the same.
+    near = [
+        known
+        for known in difflib.get_close_matches(name.lower(), command_names())
+        if known not in _DELETING
+        or difflib.SequenceMatcher(None, name.lower(), known).ratio() > _ALMOST_THE_SAME
+    ]
+    if meant := _OTHER_VERBS.get(name.lower()):
+        way = meant.format(program=program)
+    else:
+        way = f"did you mean {program} {near[0]}?" if near else f"see {program} --help"
     return f"unknown command {name}: {way}"
 
 

@@ -77,6 +77,17 @@ some_jobs = click.argument(
 )
 
 
+def list_options(function: Function) -> Function:
+    """Add -A and -l."""
+    selector = click.option(
+        "-l", "--selector", default="", metavar="LABELS", help="Label selector, such as team=blue."
+    )
+    everywhere = click.option(
+        "-A", "--all-namespaces", is_flag=True, help="List the jobs of all namespaces."
+    )
+    return everywhere(selector(function))
+
+
 def timeout_option(
     default: float | None = None, shown: str = "no limit"
 ) -> Callable[[Function], Function]:

@@ -11,6 +11,7 @@ from dijob.client.errors import (
     ApiError,
     BadFile,
     BadName,
+    BadValue,
     DijobError,
     NotFound,
     Refused,
@@ -23,6 +24,7 @@ from dijob.client.loglines import Line, LogOptions
 if TYPE_CHECKING:
     from dijob.client.asynchronous import AsyncClient
     from dijob.client.executing import Executed
+    from dijob.client.functions import JobFunction, as_job
     from dijob.client.ranks import RankPod
     from dijob.client.synchronous import Client
 
@@ -32,7 +34,9 @@ _LATER = {
     "AsyncClient": "asynchronous",
     "Client": "synchronous",
     "Executed": "executing",
+    "JobFunction": "functions",
     "RankPod": "ranks",
+    "as_job": "functions",
 }
 
 __all__ = [
@@ -40,6 +44,7 @@ __all__ = [
     "AsyncClient",
     "BadFile",
     "BadName",
+    "BadValue",
     "Bar",
     "Client",
     "Condition",
@@ -47,6 +52,7 @@ __all__ = [
     "Executed",
     "FirstFailure",
     "Job",
+    "JobFunction",
     "Line",
     "LogOptions",
     "NotFound",
@@ -57,6 +63,7 @@ __all__ = [
     "Status",
     "TimedOut",
     "Unreachable",
+    "as_job",
     "build",
     "check",
     "dump",
@@ -72,3 +79,7 @@ def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__} has no attribute {name}")
     return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,15 +1,19 @@
 """The client for programs with an event loop. The synchronous client runs it in a thread."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Unpack
 
+from dijob import names
 from dijob.api.model import DIJob
 from dijob.client import restarting, waiting
 from dijob.client.connection import APPLY, MANAGER, MERGE, ClientRequest, Json
 from dijob.client.documents import check, is_job, manifest
-from dijob.client.errors import ApiError, NotFound, TimedOut
+from dijob.client.errors import ApiError, NotFound, Refused, TimedOut
+from dijob.client.functions import CodeSource, list_command, read_source
+from dijob.client.jobs import Job
 from dijob.client.reading import Reader
-from dijob.client.resources import Kinds
+from dijob.client.resources import CONFIG_MAPS, Kinds
+from dijob.client.running import RunOptions, RunRequest, build_manifests, show_options
 
 Manifest = DIJob | Mapping[str, Any]
 
@@ -21,9 +25,32 @@ OWNER_MANAGER: Final = f"{MANAGER}-owner"
 class AsyncClient(Reader):
     """Manages the DIJobs of one cluster with the user's permissions. Use it with `async with`.
 
-    All methods raise errors of `dijob.client`: ApiError (NotFound, Refused), Unreachable, TimedOut
-    and BadFile.
+    All methods raise errors of `dijob.client`: ApiError (NotFound, Refused), Unreachable, TimedOut,
+    BadFile and BadValue.
     """
+
+    @show_options
+    async def run(
+        self,
+        name: str,
+        *,
+        image: str,
+        command: Sequence[str] = (),
+        code: CodeSource | None = None,
+        replace: bool = False,
+        **options: Unpack[RunOptions],
+    ) -> Job:
+        """Create a job from an image, a command and your code, as `kubectl dijob run` does.
+
+        `command` is a list of words, because no shell splits it. `code` is a folder or a file, or a
+        function. The code becomes the working directory of the pods. For a function, its module or
+        notebook cell is the code, and the default command calls the function. With `replace`, a job
+        of this name is deleted first. The durations among the options are in seconds.
+        """
+        wanted = RunRequest(name, image, list_command(command, code), **options)
+        files = read_source(code) if code is not None else None
+        plan = await self.run_plan(build_manifests(wanted, files), replace=replace)
+        return Job(await self.carry_out(plan))
 
     async def apply(self, what: Manifest, *, dry_run: bool = False, force: bool = False) -> Json:
         """Create or change an object by server-side apply, and return the stored object.
@@ -104,16 +131,56 @@ class AsyncClient(Reader):
             await self.apply(one, dry_run=True, force=True)
         return restarting.RestartPlan(body, tuple(first), tuple(owned), replaces=old is not None)
 
+    async def run_plan(
+        self, bodies: Sequence[Json], *, replace: bool = False
+    ) -> restarting.RestartPlan:
+        """Validate a job and the ConfigMaps that it will own with dry runs, and return the plan to
+        create them. Nothing is changed.
+
+        Raises Refused if a job of this name exists and `replace` is false, or if a ConfigMap
+        belongs to another owner.
+        """
+        job, *code = bodies
+        name = str(job["metadata"]["name"])
+        old = await self._there(name)
+        # Without `replace`, `run` only creates: changing an existing job by accident could restart
+        # its pods.
+        if old is not None and not replace:
+            raise Refused(
+                409,
+                "AlreadyExists",
+                f"the DIJob {name} already exists in namespace {self.namespace}: replace it"
+                " (--replace, or replace=True in Python), or choose another name",
+            )
+        for one in code:
+            await self._check_owner(one["metadata"]["name"], name)
+        body = restarting.build_new_job(name, self.namespace, old, manifest(job))
+        check(body)
+        # All objects are validated before the first is created, so that a rejected ConfigMap does
+        # not leave a job without its code.
+        await self._try(body)
+        for one in code:
+            await self.apply(one, dry_run=True, force=True)
+        kept = await restarting.list_owned_config_maps(self.connection, old) if old else []
+        others = restarting.list_other_config_maps(kept, body)
+        return restarting.RestartPlan(body, owned=(*code, *others), replaces=old is not None)
+
     async def carry_out(self, plan: restarting.RestartPlan, *, timeout: float = 300) -> Json:
         """Execute a plan that `restart_plan` returned, and return the new job."""
         for one in plan.first:
             await self.apply(one)
         if plan.replaces:
             await self._delete_job(str(plan.job["metadata"]["name"]), timeout)
-        made = await self.apply(plan.job, force=True)
         # The owned objects come last, because their owner reference needs the uid of the new job.
+        # The job is suspended until they exist: a kubelet that does not find a ConfigMap tries
+        # again only after up to 2 minutes. A single ConfigMap arrives before the pods are started.
+        held = len(plan.owned) > 1 and not plan.job["spec"].get("suspend")
+        spec = plan.job["spec"] | ({"suspend": True} if held else {})
+        made = await self.apply(plan.job | {"spec": spec}, force=True)
         for one in plan.owned:
             await self.apply_owned(one, made)
+        if held:
+            await self.resume(str(plan.job["metadata"]["name"]))
         return made
 
     async def delete(self, name: str, *, timeout: float | None = None) -> None:
@@ -147,6 +214,28 @@ class AsyncClient(Reader):
         except TimedOut:
             if await self._there(name) is not None:
                 raise
+
+    async def _check_owner(self, config_map: str, job: str) -> None:
+        """Raise Refused if a ConfigMap exists and does not belong to a job of this name.
+
+        Without this check, the ConfigMap would be overwritten now, and later be deleted with the
+        job.
+        """
+        try:
+            path = CONFIG_MAPS.path_of(self.namespace, config_map)
+            found = await self.connection.json(ClientRequest("GET", path))
+        except NotFound:
+            return
+        # The ConfigMap of a deleted job of this name may still exist, and may be replaced.
+        owners = found["metadata"].get("ownerReferences") or ()
+        if (names.KIND, job) not in {(owner["kind"], owner["name"]) for owner in owners}:
+            raise Refused(
+                409,
+                "AlreadyExists",
+                f"the ConfigMap {config_map} in namespace {self.namespace} does not belong to this"
+                " job, and the code would overwrite it: choose another name for the job, or delete"
+                f" the ConfigMap (kubectl delete configmap {config_map})",
+            )
 
     async def _try(self, body: Json) -> None:
         """Dry-run the creation of a job under another name, since the old one still exists.

@@ -8,6 +8,7 @@ used: they drop unknown fields, hide the apiserver's message, and join stdout an
 
 import asyncio
 import base64
+import io
 import json
 import secrets
 from collections.abc import AsyncIterator, Mapping
@@ -157,7 +158,8 @@ class ClientConnection:
                 call.method,
                 self.target.settings.host + call.url,
                 headers=headers,
-                data=None if call.body is None else json.dumps(call.body),
+                # From a stream, aiohttp sends a large body in pieces.
+                data=None if call.body is None else io.BytesIO(json.dumps(call.body).encode()),
                 timeout=bound,
                 server_hostname=self.target.settings.tls_server_name,
             )

@@ -5,6 +5,8 @@ and notebooks do exactly that. The class tells programs what can be done: change
 retry, or request a permission.
 """
 
+from collections.abc import Sequence
+from difflib import get_close_matches
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -19,6 +21,10 @@ class BadFile(DijobError):
 
 class BadName(DijobError):
     """The text cannot be used as the name of an object."""
+
+
+class BadValue(DijobError):
+    """An argument is none of the possible values. The text suggests the one that was meant."""
 
 
 class Unreachable(DijobError):
@@ -57,6 +63,15 @@ def raise_if_unauthenticated(error: ApiError) -> None:
     """Re-raise the error if it is about the user's login and not about the request."""
     if error.status == HTTPStatus.UNAUTHORIZED:
         raise error
+
+
+def check_choice(what: str, value: str, choices: Sequence[str]) -> None:
+    """Raise BadValue if a value is none of the choices."""
+    if value in choices:
+        return
+    near = get_close_matches(value.lower(), choices, n=1)
+    meant = f"did you mean {near[0]!r}? " if near else ""
+    raise BadValue(f"{what} is {value!r}: {meant}It can be {', '.join(map(repr, choices))}")
 
 
 def api_error(status: int, answer: Any, what: str) -> ApiError:

@@ -49,12 +49,16 @@ class Outcome:
 DELETED = "Deleted"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Job:
     """A DIJob of the cluster. A status that cannot be parsed counts as absent."""
 
     body: Mapping[str, Any]
     """The object as the apiserver returned it."""
+
+    def __repr__(self) -> str:
+        place = f"{self.metadata.namespace}/{self.name}"
+        return one_line(f"<Job {place}: {self.phase}: {self.message}>")
 
     @cached_property
     def metadata(self) -> Metadata:

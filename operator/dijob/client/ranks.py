@@ -12,16 +12,18 @@ from typing import Any
 
 from dijob import names
 from dijob.api.numbers import parse_natural
+from dijob.api.printed import one_line
 from dijob.api.problems import SpecError
 from dijob.api.status import parse_time
 from dijob.client.connection import Json
 from dijob.client.jobs import Job
 from dijob.core.members import gang_of, split_pod_name
+from dijob.core.observed.endings import UNSEEN
 from dijob.core.observed.parse import owner_of
 from dijob.pod import CHANNEL, RENEWAL_CODE
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RankPod:
     """One pod of a job."""
 
@@ -29,6 +31,10 @@ class RankPod:
     """The pod as the apiserver returned it."""
     rank: int = -1
     """The rank's number, or -1 if the pod belongs to no rank."""
+
+    def __repr__(self) -> str:
+        node = f" on {self.node}" if self.node else ""
+        return one_line(f"<RankPod {self.name}: rank {self.rank}, {self.state}{node}>")
 
     @property
     def meta(self) -> Mapping[str, Any]:
@@ -116,6 +122,23 @@ class RankPod:
         return int(ended.get("exitCode", 0)) if ended else None
 
     @property
+    def end(self) -> Mapping[str, Any]:
+        """How the main container ended, as the kubelet recorded it; {} if it has not ended.
+
+        When a job fails, the operator ends pods in which a container is waiting to restart, and the
+        kubelet then reports an unknown end. Such a pod shows the end of the program instead.
+        """
+        ended: Mapping[str, Any] = (self._main.get("state") or {}).get("terminated") or {}
+        before: Mapping[str, Any] = (self._main.get("lastState") or {}).get("terminated") or {}
+        unknown = (ended.get("reason"), ended.get("exitCode")) in UNSEEN
+        return before if unknown and before and self.kept else ended
+
+    @property
+    def kept(self) -> bool:
+        """Whether the pod belongs to a failed job, and is kept for the log of a failed program."""
+        return names.ANNOTATION_ENDED in (self.meta.get("annotations") or {})
+
+    @property
     def gate(self) -> str:
         """The state of the pod's start gate: waits, passed, or "" if the gate has not started."""
         found = _find_by_name(self._status.get("initContainerStatuses", ()), names.GATE_CONTAINER)
@@ -135,7 +158,7 @@ class RankPod:
             # These two reasons occur during every normal start.
             if reason and reason not in ("PodInitializing", "ContainerCreating"):
                 return str(reason)
-        if ended := (self._main.get("state") or {}).get("terminated"):
+        if ended := self.end:
             if ended.get("exitCode") == RENEWAL_CODE:
                 return "Renewing"
             return f"{ended.get('reason') or 'Ended'} ({ended.get('exitCode')})"

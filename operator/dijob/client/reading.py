@@ -119,7 +119,7 @@ class Reader:
     async def wait(
         self,
         name: str,
-        goal: str = waiting.FINISHED,
+        goal: waiting.Goal = waiting.FINISHED,
         timeout: float | None = None,
         seen: waiting.Seen | None = None,
     ) -> Outcome:
@@ -148,9 +148,22 @@ class Reader:
         )
         return newest_last(await self.get(name), found["items"])
 
-    async def logs(self, name: str, options: LogOptions | None = None) -> AsyncGenerator[Line]:
-        """Yield the log lines of all ranks, or of those that `options` select, ordered by time."""
-        chosen = options or LogOptions()
+    async def logs(
+        self,
+        name: str,
+        options: LogOptions | None = None,
+        *,
+        follow: bool = False,
+        tail: int | None = None,
+        ranks: Iterable[int] | None = None,
+    ) -> AsyncGenerator[Line]:
+        """Yield the log lines of all ranks, or of `ranks`, ordered by time.
+
+        With `follow`, the lines continue until the job ends. `tail` is a number of lines per rank.
+        `options` replaces these arguments, and has more.
+        """
+        only = None if ranks is None else frozenset(ranks)
+        chosen = options or LogOptions(ranks=only, follow=follow, tail=tail)
         job = await self.get(name)
         if chosen.follow:
             lines = logs.Follower(self.connection, job, chosen).lines()
@@ -175,6 +188,9 @@ class Reader:
         if pod is None:
             raise NotFound(404, "NotFound", f"rank {rank} of {name} currently has no pod")
         return ContainerPlace(self.namespace, pod.name, pod.container)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(namespace={self._namespace!r})"
 
     def path(self, name: str, below: str = "") -> str:
         """Return the path of a job in the API."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from dijob import names
 from dijob.client import waiting
+from dijob.client.code import config_maps_of, is_code_name
 from dijob.client.connection import ClientConnection, ClientRequest, Json
 from dijob.client.errors import BadFile, NotFound
 from dijob.client.resources import CONFIG_MAPS, is_owned_by
@@ -121,14 +122,26 @@ def split_manifests(beside: Iterable[Json], kept: Sequence[Json]) -> tuple[list[
     return first, list(anew.values())
 
 
+def list_other_config_maps(kept: Iterable[Json], job: Json) -> list[Json]:
+    """Return the ConfigMaps of the old job (`kept`) that the new job mounts too, without those of
+    its code.
+    """
+    name, mounted = job["metadata"]["name"], set(mounted_config_maps(job["spec"]))
+    written = map(as_written, kept)
+    return [
+        body
+        for body in written
+        if (own := body["metadata"]["name"]) in mounted and not is_code_name(own, name)
+    ]
+
+
 def mounted_config_maps(spec: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names of the ConfigMaps that the job's templates use as volumes."""
     holders = [spec, *(spec.get("tasks") or ())]
     for holder in holders:
         pod = (holder.get("template") or {}).get("spec") or {}
         for volume in pod.get("volumes") or ():
-            if name := (volume.get("configMap") or {}).get("name"):
-                yield str(name)
+            yield from config_maps_of(volume)
 
 
 def owned_by(body: Mapping[str, Any], job: Mapping[str, Any]) -> Json:

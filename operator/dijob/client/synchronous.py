@@ -5,18 +5,21 @@ new connection each time (docs/decisions/032).
 """
 
 import asyncio
+import inspect
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import wait
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, Unpack
 
 from dijob.client import waiting
 from dijob.client.asynchronous import AsyncClient, Manifest
 from dijob.client.executing import Executed
+from dijob.client.functions import CodeSource
 from dijob.client.jobs import Job, Outcome
 from dijob.client.loglines import Line, LogOptions
 from dijob.client.reading import Events, Jobs, Ranks
+from dijob.client.running import RunOptions, show_options
 
 Json = dict[str, Any]
 Answer = TypeVar("Answer")
@@ -25,8 +28,36 @@ _END: Any = object()
 _SIGNAL_SECONDS: Final = 1.0
 
 
+Documented = TypeVar("Documented", bound=type)
+_AS: Final = "See AsyncClient."
+
+
+def document_methods(client: Documented) -> Documented:
+    """Give the methods the help of AsyncClient's methods, for help() and notebooks."""
+    for name, method in vars(client).items():
+        own = getattr(method, "__doc__", None) or ""
+        if callable(method) and own.startswith(_AS):
+            _, _, more = own.partition("; ")
+            full = inspect.getdoc(getattr(AsyncClient, name)) or ""
+            method.__doc__ = f"{full}\n\n{more}".strip()
+    return client
+
+
+@document_methods
 class Client:
-    """The same as AsyncClient without `await`. Use it with `with`, or call `close`."""
+    """Manages the DIJobs of one cluster with your permissions. Use it with `with`, or call `close`.
+
+    For example::
+
+        with Client() as client:
+            client.run("pi", image="my/image", command=["python3", "main.py"], code=".", replicas=3)
+            for line in client.logs("pi", follow=True):
+                print(line.rank, line.text)
+            print(client.wait("pi"))
+
+    All methods raise errors of `dijob.client`: ApiError (NotFound, Refused), Unreachable, TimedOut,
+    BadFile and BadValue. AsyncClient has the same methods for programs with an event loop.
+    """
 
     def __init__(
         self,
@@ -69,6 +100,26 @@ class Client:
         """The namespace of the jobs."""
         return self._client.namespace
 
+    def __repr__(self) -> str:
+        return f"Client(namespace={self.namespace!r})"
+
+    @show_options
+    def run(
+        self,
+        name: str,
+        *,
+        image: str,
+        command: Sequence[str] = (),
+        code: CodeSource | None = None,
+        replace: bool = False,
+        **options: Unpack[RunOptions],
+    ) -> Job:
+        """See AsyncClient.run."""
+        call = self._client.run(
+            name, image=image, command=command, code=code, replace=replace, **options
+        )
+        return self._run(call)
+
     def apply(self, what: Manifest, *, dry_run: bool = False, force: bool = False) -> Json:
         """See AsyncClient.apply."""
         return self._run(self._client.apply(what, dry_run=dry_run, force=force))
@@ -92,7 +143,7 @@ class Client:
     def wait(
         self,
         name: str,
-        goal: str = waiting.FINISHED,
+        goal: waiting.Goal = waiting.FINISHED,
         timeout: float | None = None,
         seen: waiting.Seen | None = None,
     ) -> Outcome:
@@ -134,9 +185,18 @@ class Client:
         """See AsyncClient.events."""
         return self._run(self._client.events(name))
 
-    def logs(self, name: str, options: LogOptions | None = None) -> Iterator[Line]:
+    def logs(
+        self,
+        name: str,
+        options: LogOptions | None = None,
+        *,
+        follow: bool = False,
+        tail: int | None = None,
+        ranks: Iterable[int] | None = None,
+    ) -> Iterator[Line]:
         """See AsyncClient.logs."""
-        return self._each(self._client.logs(name, options))
+        lines = self._client.logs(name, options, follow=follow, tail=tail, ranks=ranks)
+        return self._each(lines)
 
     def exec(
         self, name: str, rank: int, command: Sequence[str], stdin: bytes | None = None

@@ -4,20 +4,19 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 from dijob import names
 from dijob.client.connection import ClientConnection
-from dijob.client.errors import NO_SUCH_KIND, ApiError, NotFound, TimedOut
+from dijob.client.errors import NO_SUCH_KIND, ApiError, NotFound, TimedOut, check_choice
 from dijob.client.jobs import DELETED, Job, Outcome
 from dijob.client.resources import DIJOBS, PODS, is_owned_by
 from dijob.client.retrying import Report, log_failure
 from dijob.client.watching import watch_objects
 
-RUNNING: Final = "running"
-SUCCEEDED: Final = "succeeded"
+Goal = Literal["finished", "succeeded", "running"]
 FINISHED: Final = "finished"
-GOALS: Final = (FINISHED, SUCCEEDED, RUNNING)
+RUNNING: Final = "running"
 
 Seen = Callable[[Job], None]
 
@@ -61,15 +60,16 @@ async def watch_job(
 async def wait_for_outcome(
     changes: AsyncGenerator[Job | None],
     name: str,
-    goal: str = FINISHED,
+    goal: Goal = FINISHED,
     timeout: float | None = None,
     seen: Seen | None = None,
 ) -> Outcome:
     """Return the outcome of a job, or Running if that is the goal. `seen` is called for each state.
 
     Raises TimedOut after `timeout` seconds; the error quotes the last state. With 0, only the
-    current state is checked.
+    current state is checked. Raises BadValue for another goal.
     """
+    check_choice("goal", goal, get_args(Goal))
     end = None if timeout is None else asyncio.get_running_loop().time() + timeout
     job: Job | None = None
     try:

@@ -79,6 +79,7 @@ class Watchdog:
         activities = self.jobs.activities()
         for activity in COUNTED:
             metrics.ACTIVITIES.labels(activity.value).set(activities[activity.value])
+        metrics.STALLED.set(self.jobs.stalled())
 
     def lives(self) -> tuple[bool, str]:
         """Return whether the process is alive, and the message for the response."""

@@ -84,6 +84,12 @@ RESTARTS = Counter(
     ["cause"],
     registry=REGISTRY,
 )
+STALLED = Gauge(
+    "dijob_jobs_stalled",
+    "Number of DIJobs whose training makes no progress now (the condition ProgressStalled is True,"
+    " and the job has not ended).",
+    registry=REGISTRY,
+)
 FINISHED = Counter(
     "dijob_jobs_finished_total",
     "Finished DIJobs by outcome (the condition Succeeded or Failed) and its reason.",

@@ -60,16 +60,17 @@ class Reconciler:
         self.foreign_pods = ForeignPods(api, children, clock)
         self.launchers = Launchers(children.pods, clock, enabled=bool(options.channel))
         self.delivery = LauncherDelivery(options)
+        self.progress = ProgressWriter(api, self.jobs, clock)
         self._observer = Observer(
             children, self.launchers, self.foreign_pods, api.throttle, self.delivery
         )
+        self._observer.newest_progress = self.progress.newest
         self._actor = Actor(api, children, self.delivery, clock, self.launchers)
         self._recorder = Recorder(api, clock)
         self._events = EventReader(api, clock)
         self._engines = EngineReader(api, options, clock)
         self._queues = QueueReader(api, children.workloads, options, clock)
         self._budgets = BudgetReader(api, clock)
-        self.progress = ProgressWriter(api, self.jobs, clock)
         self.launchers.on_progress = self.progress.receive
         self._status = StatusWriter(api, self.progress, self._recorder, self.forget, clock)
         self.quarantine = Quarantine(names.PLURAL)

@@ -231,6 +231,13 @@ class ConfirmEnds(PodAction):
 
 
 @dataclass(frozen=True)
+class AskStack(PodAction):
+    """Ask the launcher in a pod for the stack of its program's main thread. This is no write to the
+    API server.
+    """
+
+
+@dataclass(frozen=True)
 class DeletePod(PodAction):
     """Delete one pod. `grace` is the grace period in seconds; None means the pod's own."""
 
@@ -271,7 +278,14 @@ class DeleteJob:
 # The actions are grouped by the object that they change, because the controller dispatches them by
 # group.
 OfPod = (
-    PublishAddresses | RemindPod | ConfirmEnds | DeletePod | ReleasePod | ForceDeletePod | EndPod
+    PublishAddresses
+    | RemindPod
+    | ConfirmEnds
+    | AskStack
+    | DeletePod
+    | ReleasePod
+    | ForceDeletePod
+    | EndPod
 )
 OfJob = SetReplicas | DeleteJob | ChangePolicy
 OfEngine = CreateScheduling | ChangeScheduling | DeleteScheduling

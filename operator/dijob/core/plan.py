@@ -34,7 +34,7 @@ from dijob.core.decide.context import build_context
 from dijob.core.decide.decision import JobDecision, ReportKind, decide
 from dijob.core.facts import Fact
 from dijob.core.observed.views import Observed
-from dijob.core.report import conditions, ends, goodput, rejections, stopping
+from dijob.core.report import conditions, ends, goodput, rejections, stalls, stopping
 from dijob.core.report.optional import optional_conditions
 from dijob.core.report.summary import apply_facts, events
 
@@ -66,7 +66,7 @@ def make_plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
     decision = decide(context)
     facts = (*_report(decision), *rejections.rejection_facts(decision.ctx, decision.actions))
     status = apply_facts(decision.status, facts, job.metadata.generation, now)
-    status = goodput.with_goodput(decision.ctx, status)
+    status = goodput.with_goodput(decision.ctx, stalls.with_stall(decision.ctx, status))
     return Plan(
         status=status,
         actions=changes.due_actions(decision.ctx, decision.actions or ()),

@@ -93,6 +93,7 @@ _NULLABLE_ENUMS: Final[dict[str, type[StrEnum]]] = {
     "spec.engineFields.topology": names.Topology,
     "spec.restart.scope": names.RestartScope,
     "spec.scheduling.engine": names.Engine,
+    "spec.stallPolicy": names.StallPolicy,
 }
 _PREFIX: Final = (
     Rule(rule=f"self.all(key, !key.startsWith('{names.GROUP}/'))", message=template.PREFIX_MESSAGE),
@@ -270,6 +271,24 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             message=f"tasks[].runtime: spec.runtime {checks.ONE_WORLD_MESSAGE}",
             field=".tasks",
             reason="FieldValueForbidden",
+        ),
+        Rule(
+            rule="!has(self.stallPolicy) || has(self.stallSeconds)",
+            message=f"stallPolicy {checks.STALL_POLICY_MESSAGE}",
+            field=".stallPolicy",
+        ),
+        Rule(
+            rule=f"!has(self.stallSeconds) || self.launcher != '{names.Launcher.OFF}'",
+            message=f"stallSeconds {checks.STALL_LAUNCHER_MESSAGE}",
+            field=".stallSeconds",
+        ),
+        Rule(
+            rule=(
+                f"!has(self.stallPolicy) || self.stallPolicy != '{names.StallPolicy.RESTART}' ||"
+                " self.backoffLimit > 0"
+            ),
+            message=f"stallPolicy {checks.STALL_LIMIT_MESSAGE}",
+            field=".stallPolicy",
         ),
         Rule(
             rule=(

@@ -19,6 +19,7 @@ from dijob.reasons.shared import (
     ServiceReady,
 )
 from dijob.reasons.spec import Invalid, LauncherBypassed, SpecWarning
+from dijob.reasons.training import ProgressStalled
 
 # The conditions are in the order in which `kubectl describe` and docs/conditions.md show them.
 CATALOGUE: Final[tuple[type[Reason], ...]] = (
@@ -39,6 +40,7 @@ CATALOGUE: Final[tuple[type[Reason], ...]] = (
     DrainsLimited,
     BrokerReady,
     Paused,
+    ProgressStalled,
     Terminating,
     ChangesRefused,
     Reconciling,
@@ -61,6 +63,7 @@ __all__ = [
     "Paused",
     "PeersReady",
     "PodsCreated",
+    "ProgressStalled",
     "Reason",
     "ReasonKind",
     "Reconciling",

@@ -144,6 +144,11 @@ class AddressesReady(Reason):
         " message names the ranks that had succeeded and restart as well",
         _GOES,
     )
+    ProgressStalled = problem(
+        "the training made no progress for `stallSeconds`, and `stallPolicy` is Restart. The rank"
+        " that the message names restarts, which counts against `backoffLimit`",
+        f"{_HEALS}; if the training stalls again, the operator only reports it",
+    )
     Suspended = suspended_entry()
     Terminating = terminating_entry()
 

@@ -18,9 +18,11 @@ from dijob.client.errors import ApiError
 from dijob.client.resources import DIJOBS
 from dijob.client.watching import watch_objects
 
+from dijob_extras.ui.manifest import spec_page
 from dijob_extras.ui.memory import Ends, PageMemory
 from dijob_extras.ui.sse import Message, Messages
-from dijob_extras.ui.tail import tail_log
+from dijob_extras.ui.tail import read_log, tail_log
+from dijob_extras.ui.usage import Usage, poll_usage
 from dijob_extras.ui.view import Seen, job_page, job_row
 
 _AGAIN_SECONDS: Final = 2.0
@@ -167,7 +169,8 @@ class Hub:
                 async with aclosing(self._states(client, name)) as states:
                     async for state in states:
                         yield Message("trouble", {"sentence": self.trouble})
-                        yield Message("job", state)
+                        for message in state:
+                            yield message
             except NotFound as error:
                 last = Message("gone", {"sentence": str(error)})
             except DijobError as error:
@@ -180,13 +183,34 @@ class Hub:
         """Yield the log of a rank, or of all ranks (None), until the job has finished."""
         return tail_log(self.client.within(namespace), name, rank)
 
-    async def _states(self, client: AsyncClient, name: str) -> AsyncGenerator[dict[str, Any]]:
+    def text(self, namespace: str, name: str, rank: int | None) -> AsyncGenerator[str]:
+        """Yield the complete log of a rank, or of all ranks (None), as it is now."""
+        return read_log(self.client.within(namespace), name, rank)
+
+    async def _states(self, client: AsyncClient, name: str) -> AsyncGenerator[list[Message]]:
+        usage: Usage = {}
+        work = asyncio.ensure_future(poll_usage(client, name, usage))
+        try:
+            async with aclosing(self._pages(client, name, usage)) as pages:
+                async for page in pages:
+                    yield page
+        finally:
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+
+    async def _pages(
+        self, client: AsyncClient, name: str, usage: Usage
+    ) -> AsyncGenerator[list[Message]]:
         ends, loop = Ends(), asyncio.get_running_loop()
-        feed = Feed(client, name, lasting=True)
+        feed, shown = Feed(client, name, lasting=True), None
         async with aclosing(feed.snapshots(_BEAT_SECONDS)) as snapshots:
             async for now in snapshots:
                 memory = self.memory(now.job)
                 time = datetime.now(UTC)
                 memory.see(now.job, time)
-                yield job_page(Seen(now, memory, time, ends.see(now.pods, loop.time())))
+                fell = ends.see(now.pods, loop.time())
+                # The spec comes first, so that the page opens complete.
+                spec = [Message("spec", spec_page(now.job))] if now.job is not shown else []
+                shown = now.job
+                yield [*spec, Message("job", job_page(Seen(now, memory, time, fell, usage)))]
                 await asyncio.sleep(_PACE_SECONDS)

@@ -5,11 +5,13 @@ The page is plain JavaScript without a build step, so its files are served as th
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from pathlib import Path
 from typing import Final, Protocol
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
+from dijob.client import DijobError
 
 from dijob_extras.ui.guard import add_security_headers, build_middleware
 from dijob_extras.ui.sse import Messages, send_messages
@@ -41,6 +43,9 @@ class PageSource(Protocol):
     def log(self, namespace: str, name: str, rank: int | None) -> Messages:
         """Yield the log of a rank, or of all ranks (None)."""
 
+    def text(self, namespace: str, name: str, rank: int | None) -> AsyncGenerator[str]:
+        """Yield the complete log of a rank, or of all ranks (None), for a download."""
+
 
 def build_application(source: PageSource, token: str) -> web.Application:
     """Return the server. It serves a single user, who authenticates with `token`."""
@@ -60,6 +65,8 @@ def build_application(source: PageSource, token: str) -> web.Application:
         (job, _job_handler(source)),
         (f"{job}/log", _log_handler(source)),
         (f"{job}/log/{{rank:\\d{{1,4}}}}", _log_handler(source)),
+        (f"{job}/text", _text_handler(source)),
+        (f"{job}/text/{{rank:\\d{{1,4}}}}", _text_handler(source)),
     ):
         app.router.add_get(path, handler, allow_head=False)
     return app
@@ -99,8 +106,29 @@ def _job_handler(source: PageSource) -> Handler:
 
 def _log_handler(source: PageSource) -> Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
-        found = request.match_info
-        rank = int(found["rank"]) if "rank" in found else None
-        return await send_messages(request, source.log(found["namespace"], found["name"], rank))
+        return await send_messages(request, source.log(*_find_log(request)))
 
     return answer
+
+
+def _text_handler(source: PageSource) -> Handler:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8"})
+        async with aclosing(source.text(*_find_log(request))) as pieces:
+            try:
+                first = await anext(pieces, "")
+            except DijobError as error:
+                return web.Response(status=502, text=str(error))
+            await response.prepare(request)
+            await response.write(first.encode())
+            async for piece in pieces:
+                await response.write(piece.encode())
+        return response
+
+    return answer
+
+
+def _find_log(request: web.Request) -> tuple[str, str, int | None]:
+    found = request.match_info
+    rank = int(found["rank"]) if "rank" in found else None
+    return found["namespace"], found["name"], rank

@@ -8,6 +8,7 @@ from typing import Any, Final
 from dijob.api.printed import plain_text
 from dijob.client import AsyncClient, DijobError, Line, LogOptions
 
+from dijob_extras.ui.failure import is_noise
 from dijob_extras.ui.sse import LINES, Message, Messages
 
 # How many lines of each rank the page shows when a log is opened.
@@ -21,11 +22,23 @@ _BEAT_SECONDS: Final = 1.0
 
 def line_for_page(line: Line) -> dict[str, Any]:
     """Return a line for the page. A progress bar (with carriage returns) is reduced to its end."""
-    return {
-        "time": line.stamp,
-        "rank": line.rank,
-        "text": plain_text(line.text).rstrip().rpartition("\n")[2],
-    }
+    text = _clean_line(line)
+    shown = {"time": line.stamp, "rank": line.rank, "text": text}
+    # The page prints warnings of libraries in a lighter color.
+    return {**shown, "noise": True} if is_noise(text) else shown
+
+
+def _clean_line(line: Line) -> str:
+    return plain_text(line.text).rstrip().rpartition("\n")[2]
+
+
+async def read_log(client: AsyncClient, name: str, rank: int | None) -> AsyncGenerator[str]:
+    """Yield the complete log of a rank (None for all), as the nodes still have it."""
+    ranks = None if rank is None else frozenset({rank})
+    async with aclosing(client.logs(name, LogOptions(ranks=ranks))) as lines:
+        async for line in lines:
+            prefix = f"[{line.rank}] " if rank is None else ""
+            yield f"{line.stamp} {prefix}{_clean_line(line)}\n"
 
 
 async def tail_log(client: AsyncClient, name: str, rank: int | None) -> Messages:

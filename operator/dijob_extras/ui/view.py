@@ -1,24 +1,26 @@
 """Builds the data of jobs for the page. No I/O."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
 from dijob import reasons
 from dijob.api.problems import SpecError
 from dijob.api.reported import repeated_share
+from dijob.api.status import Condition
 from dijob.cli.goodput.show import report_data
 from dijob.cli.watching.view import Snapshot
 from dijob.client import Job, RankPod
-from dijob.client.jobs import failure_in_words
 from dijob.core.report.time_spent import read_time_spent
 from dijob.names import Phase
 from dijob.reasons import ReasonKind
 
 from dijob_extras.ui import graph, story
+from dijob_extras.ui.failure import describe_failure, summarize_failure
 from dijob_extras.ui.memory import PageMemory
 from dijob_extras.ui.states import State, StateKind, of_pod, without_pod
+from dijob_extras.ui.usage import Usage, describe_use
 
 Json = dict[str, Any]
 
@@ -26,6 +28,8 @@ Json = dict[str, Any]
 MOST_BARS: Final = 100
 # If the permission to read pods is missing, the apiserver's message contains this text.
 _NO_PODS: Final = 'resource "pods"'
+# The remedy of a problem from which the job recovers by itself begins with this word.
+_NO_ACTION: Final = "nothing"
 
 
 def job_row(job: Job) -> Json:
@@ -37,12 +41,46 @@ def job_row(job: Job) -> Json:
         "phase": job.phase,
         "tone": choose_tone(job),
         "message": " ".join(job.message.split()),
-        "ready": status.ready_replicas,
+        "cause": summarize_failure(job),
+        "ready": count_ready(job),
         "desired": status.desired,
         "restarts": status.restarts,
         "progress": progress.line if progress else "",
         "created": job.metadata.creation_timestamp,
+        "ended": status.completion_time or "",
+        "owner": find_owner(job),
+        **_program(job),
     }
+
+
+def count_ready(job: Job) -> int:
+    """Return the number of Ready ranks according to the status. As on the job's page, ranks that
+    will be restarted with the next peer list do not count.
+    """
+    restarting = len(graph.rerendezvous_ranks(job))
+    return min(job.status.ready_replicas, max(0, job.status.desired - restarting))
+
+
+def find_owner(job: Job) -> str:
+    """Return the object that created the job, such as `Workflow/train`, or the person whom the
+    label `owner` or `user` names; "" if neither is known. Kubernetes stores no creator.
+    """
+    given = job.body["metadata"].get("ownerReferences") or ()
+    for one in given:
+        if one.get("controller"):
+            return f"{one.get('kind')}/{one.get('name')}"
+    labels = job.metadata.labels
+    return next((labels[key] for key in ("owner", "user") if labels.get(key)), "")
+
+
+def _program(job: Job) -> Json:
+    """Return the first image of a job, and the number of its GPUs."""
+    try:
+        sets = job.model.pod_sets
+    except SpecError:
+        return {"image": "", "gpus": 0}
+    gpus = sum(one.gpus * one.replicas for one in sets)
+    return {"image": str(sets[0].main_container.get("image") or ""), "gpus": gpus}
 
 
 def find_problems(job: Job) -> list[tuple[str, str]]:
@@ -60,9 +98,13 @@ def find_problems(job: Job) -> list[tuple[str, str]]:
 
 
 def choose_tone(job: Job) -> str:
-    """Return the tone of a job, which decides its color: good, waiting or problem."""
-    if job.phase == Phase.FAILED or (find_problems(job) and not job.finished):
+    """Return the tone of a job, which decides its color: good, waiting, recovering or problem."""
+    remedies = [remedy for _, remedy in find_problems(job)]
+    if job.phase == Phase.FAILED:
         return "problem"
+    if remedies and not job.finished:
+        heals = all(remedy.startswith(_NO_ACTION) for remedy in remedies)
+        return "recovering" if heals else "problem"
     if job.phase == Phase.SUCCEEDED or (job.is_true("Running") and job.is_true("PeersReady")):
         return "good"
     return "waiting"
@@ -78,19 +120,26 @@ class Seen:
     memory: PageMemory
     time: datetime
     fell: frozenset[int] = frozenset()
+    usage: Usage = field(default_factory=dict)
 
 
 def job_page(seen: Seen) -> Json:
     """Return the data of a job's page."""
     job, status = seen.now.job, seen.now.job.status
     ranks = _rank_rows(seen)
-    ready = {pod.rank for pod in seen.now.pods if pod.ready and pod.rank not in seen.fell}
-    wrong = find_problems(job)
+    # The figures, the table and the picture count the same ranks.
+    ready = {row["rank"] for row in ranks if row["kind"] == StateKind.READY}
     return {
         **job_row(job),
+        "ready": count_ready(job) if _hides_pods(seen) else len(ready),
+        "done": sum(row["kind"] == StateKind.DONE for row in ranks),
         "uid": job.metadata.uid,
-        "remedy": wrong[0][1] if wrong else "",
-        "failure": failure_in_words(status.first_failure),
+        "advice": _advise(job),
+        "failure": describe_failure(job, seen.now.pods),
+        "logRank": _choose_log(job, ranks),
+        "figures": _figures(job),
+        "deadline": _deadline(job),
+        "conditions": [_condition_row(one) for one in status.conditions],
         "started": status.start_time or job.metadata.creation_timestamp,
         "ended": status.completion_time or "",
         "list": status.list_number,
@@ -104,6 +153,61 @@ def job_page(seen: Seen) -> Json:
         "goodput": _goodput(job, seen.time),
         "since": seen.memory.since,
         "unseen": list(seen.now.unseen),
+    }
+
+
+def _advise(job: Job) -> str:
+    """Return what to do about the job's most important problem; "" if there is none."""
+    # A remedy that needs an action is more important than one that needs none.
+    remedies = sorted(
+        (remedy for _, remedy in find_problems(job)), key=lambda text: text.startswith(_NO_ACTION)
+    )
+    if not remedies:
+        return ""
+    if remedies[0].startswith(_NO_ACTION):
+        return f"No action is needed{remedies[0].removeprefix(_NO_ACTION)}"
+    return f"What to do: {remedies[0]}"
+
+
+def _choose_log(job: Job, ranks: Sequence[Json]) -> int:
+    """Return the rank whose log a reader needs first."""
+    if job.phase == Phase.FAILED and job.status.first_failure:
+        return job.status.first_failure.rank
+    failed = (int(row["rank"]) for row in ranks if row["kind"] == StateKind.FAILED and row["pod"])
+    return next(failed, 0) if job.phase == Phase.FAILED else 0
+
+
+def _figures(job: Job) -> list[tuple[str, float]]:
+    """Return the reported progress as labels and numbers."""
+    if (known := job.progress) is None:
+        return []
+    pairs = (
+        ("Return", known.episode_return),
+        ("Iteration", known.iteration),
+        ("Environment step", known.env_step),
+    )
+    return [(label, value) for label, value in pairs if value is not None]
+
+
+def _deadline(job: Job) -> int | None:
+    """Return the seconds that the job may take, or None if there is no limit."""
+    try:
+        return job.model.spec.active_deadline_seconds
+    except SpecError:
+        return None
+
+
+def _condition_row(one: Condition) -> Json:
+    reason = reasons.find_reason(one.type, one.reason)
+    entry = reason.entry if reason else None
+    known = entry is not None and entry.status == (one.status == "True")
+    return {
+        "type": one.type,
+        "status": one.status,
+        "reason": one.reason,
+        "message": " ".join(one.message.split()),
+        "since": one.last_transition_time,
+        "problem": known and entry is not None and entry.kind is ReasonKind.PROBLEM,
     }
 
 
@@ -126,21 +230,27 @@ def _rank_rows(seen: Seen) -> list[Json]:
     return [
         _rank_row(rank, pods.get(rank), _rank_state(rank, pods.get(rank), seen))
         | {"again": again[rank] if rank < len(again) else ""}
+        | {"use": describe_use(pods[rank], seen.usage) if rank in pods else ""}
         for rank in sorted(wanted)
     ]
 
 
 def _rank_state(rank: int, pod: RankPod | None, seen: Seen) -> State:
     if pod is not None:
-        state = of_pod(pod, rank in seen.fell)
+        over = seen.now.job.status.completion_time or "" if seen.now.job.finished else ""
+        state = of_pod(pod, rank in seen.fell, over)
         old = state.kind is StateKind.READY and rank in graph.rerendezvous_ranks(seen.now.job)
         # The rank works, but will be restarted as soon as the next peer list is complete.
         return (
             State(StateKind.RENEWING, "Running; restarts with the next peer list") if old else state
         )
-    if any(_NO_PODS in why for why in seen.now.unseen):
+    if _hides_pods(seen):
         return State(StateKind.ABSENT, "Unknown: no permission to list pods")
     return without_pod(rank, seen.now.job.status)
+
+
+def _hides_pods(seen: Seen) -> bool:
+    return any(_NO_PODS in why for why in seen.now.unseen)
 
 
 def _rank_row(rank: int, pod: RankPod | None, state: State) -> Json:

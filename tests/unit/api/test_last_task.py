@@ -19,6 +19,14 @@ def body(collectors: int, record: str | None, desired: int = 0, **spec: Any) -> 
     return made if record is None else recorded(made, record)
 
 
+def in_part(given: Body) -> Body:
+    """Return the job with a status after Kueue has admitted a part of it."""
+    condition = {"type": "GangScheduled", "status": "True", "reason": "AdmittedInPart"}
+    time = {"lastTransitionTime": "2026-05-04T12:00:00Z"}
+    given["status"]["conditions"] = [{**condition, **time, "message": ""}]
+    return given
+
+
 CASES = [
     pytest.param(body(2, None), None, 2, id="a manifest with the task's field"),
     pytest.param(body(1, None, replicas=4), 4, 4, id="a manifest with both fields"),
@@ -31,6 +39,9 @@ CASES = [
     pytest.param(body(2, "evaluator 2", 8, replicas=6), None, 2, id="another task was the last"),
     pytest.param(body(2, "", 8, replicas=6), None, 2, id="an empty record"),
     pytest.param(body(2, None, 8, replicas=6), 6, 6, id="the record was removed"),
+    pytest.param(in_part(body(2, None, 5, replicas=6)), 6, 6, id="removed, and admitted in part"),
+    pytest.param(in_part(body(2, None, 4, replicas=4)), 4, 4, id="the same, and the sum is equal"),
+    pytest.param(in_part(body(5, OLD, 5, replicas=6)), None, 5, id="admitted in part, resized"),
     pytest.param(body(2, None, 4, replicas=4), None, 2, id="the sum, from an older operator"),
     pytest.param(body(3, None, 4, replicas=4), None, 3, id="a resized task and the old sum"),
 ]

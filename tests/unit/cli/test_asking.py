@@ -23,7 +23,7 @@ VOLCANO_QUEUES = "GET /apis/scheduling.volcano.sh/v1beta1/queues"
 KAI_QUEUES = "GET /apis/scheduling.run.ai/v2/queues"
 NODES = "GET /api/v1/nodes"
 QUOTAS = "GET /api/v1/namespaces/rl/resourcequotas"
-NODE = {
+NODE: dict[str, Any] = {
     "metadata": {"name": "n"},
     "status": {
         "allocatable": {"cpu": "64", "memory": "256Gi", "pods": "110"},
@@ -348,9 +348,10 @@ def test_the_quota_of_the_queue_of_kueue(
             "change the label kueue.x-k8s.io/queue-name",
             "no",
         ),
+        ((404, "404 page not found"), "the job cannot be queued (kubectl api-resources", "no"),
         (status(403, "no"), "the queue team-a cannot be read", "unknown"),
     ],
-    ids=["it exists", "it is not active", "it does not exist", "no permission"],
+    ids=["it exists", "it is not active", "it does not exist", "no Kueue", "no permission"],
 )
 def test_the_queue_of_kueue(
     apiserver: Apiserver, tmp_path: Path, answer: Answer, said: str, verdict: str

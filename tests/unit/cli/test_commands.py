@@ -120,6 +120,16 @@ def written(replicas: int = 2) -> str:
             ("rnu",), "", 2, "unknown command rnu: did you mean dijob run?", id="a typing error"
         ),
         pytest.param(("Logs",), "", 2, "did you mean dijob logs?", id="a capital letter"),
+        pytest.param(("ls",), "", 2, "did you mean `dijob list`?", id="ls"),
+        pytest.param(("status",), "", 2, "`dijob get NAME` prints the job", id="status"),
+        pytest.param(("describe",), "", 2, "`doctor NAME` checks it", id="describe"),
+        pytest.param(("rm",), "", 2, "`dijob delete NAME` deletes a job", id="rm"),
+        pytest.param(("stop",), "", 2, "`dijob suspend NAME` stops the pods", id="stop"),
+        pytest.param(("delte",), "", 2, "did you mean dijob delete?", id="almost delete"),
+        pytest.param(("statrt",), "", 2, "see dijob --help", id="no suggestion deletes"),
+        pytest.param(
+            ("get", "a", "-A"), "", 2, "cannot be combined with names", id="a name everywhere"
+        ),
         pytest.param(("xyz",), "", 2, "unknown command xyz: see dijob --help", id="no command"),
         pytest.param(("--xyz", "run"), "", 2, "No such option", id="no option"),
         pytest.param(("scale", "a", "--replicas", "0"), "", 2, "1<=x<=1500", id="no replicas"),

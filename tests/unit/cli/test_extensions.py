@@ -65,7 +65,7 @@ def test_a_broken_extension_is_one_sentence_and_the_others_work() -> None:
 
 @pytest.mark.usefixtures("only")
 def test_an_extension_cannot_replace_a_command() -> None:
-    assert "Show the named jobs." in run("get", "--help").output
+    assert "Show the named jobs, or list all jobs" in run("get", "--help").output
 
 
 @pytest.mark.usefixtures("only")

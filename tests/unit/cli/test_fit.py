@@ -130,6 +130,23 @@ def test_a_job_may_begin_with_fewer_pods() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("minimum", "together", "verdict", "said"),
+    [
+        (3, 5, "no", "limited by: cpu; no pod gets a node before 5 fit at the same time"),
+        (5, 2, "no", "limited by: cpu"),
+        (2, 3, "yes", "limited by: cpu; the job starts with 3"),
+        (3, 2, "yes", "limited by: cpu; the job starts with 3"),
+    ],
+)
+def test_a_gang_needs_room_for_all_of_it(
+    minimum: int, together: int, verdict: str, said: str
+) -> None:
+    found = into_nodes([spec()] * 5, minimum, free_resources([node()], []), together)
+    assert found.verdict == verdict
+    assert found.text.endswith(said)
+
+
 def quota(hard: Mapping[str, str], used: Mapping[str, str], **more: Any) -> Body:
     return {"metadata": {"name": "q"}, "spec": more, "status": {"hard": hard, "used": used}}
 

@@ -1,6 +1,10 @@
 """`run`: the objects that it creates from a command line and a folder."""
 
 import base64
+import io
+import random
+import tarfile
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +12,9 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 from dijob.cli.main import group
-from dijob.cli.running.code import MOST_BYTES, CodeFile, read_code
+from dijob.client.code import MOST_BYTES, MOST_PARTS, MOST_UNPACKED, CodeFile, read_code
+from dijob.client.errors import BadFile
+from dijob.client.running import RunOptions, RunRequest, replace_code
 
 Body = dict[str, Any]
 
@@ -66,6 +72,33 @@ def test_run_with_all_options() -> None:
     assert {"name": "A", "value": "b=c"} in main["env"]
     assert main["volumeMounts"] == [{"name": "out", "mountPath": "/out"}]
     assert pod["volumes"] == [{"name": "out", "persistentVolumeClaim": {"claimName": "out"}}]
+
+
+def test_run_with_the_options_of_a_schedule() -> None:
+    words = "--min-replicas 2 --max-replicas 4 --backoff-limit 0 --ttl 1d --deadline 12h"
+    words += " --startup-deadline 90 --label kueue.x-k8s.io/queue-name=rl --node-selector gpu=a"
+    (job,) = made(*words.split(), "--secret", "wandb", "--secret", "ssh:/keys", "--", "x")
+    spec = job["spec"]
+    pod = spec.pop("template")["spec"]
+    assert spec == {
+        "minReplicas": 2,
+        "maxReplicas": 4,
+        "backoffLimit": 0,
+        "activeDeadlineSeconds": 43200,
+        "startupDeadlineSeconds": 90,
+        "ttlSecondsAfterFinished": 86400,
+    }
+    assert job["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "rl"}
+    assert pod["nodeSelector"] == {"gpu": "a"}
+    (main,) = pod["containers"]
+    assert main["envFrom"] == [{"secretRef": {"name": "wandb"}}]
+    assert main["volumeMounts"] == [{"name": "ssh", "mountPath": "/keys", "readOnly": True}]
+    assert pod["volumes"] == [{"name": "ssh", "secret": {"secretName": "ssh"}}]
+
+
+def test_the_keyword_arguments_are_the_fields_of_the_request() -> None:
+    asked = {one.name for one in fields(RunRequest)} - {"name", "image", "command"}
+    assert asked == set(RunOptions.__annotations__)
 
 
 @pytest.mark.parametrize(
@@ -158,19 +191,72 @@ def test_keys_of_the_config_map_are_valid_and_distinct() -> None:
     assert all(key.isascii() and " " not in key and "/" not in key for key in keys)
 
 
-def test_too_much_code_is_rejected_with_alternatives(folder: Path) -> None:
-    (folder / "weights.pth").write_bytes(b"\xff" * (MOST_BYTES + 1))
+def test_code_that_is_too_large_for_a_config_map_is_an_archive_in_several(folder: Path) -> None:
+    weights = random.Random(1).randbytes(3 * MOST_BYTES // 2)
+    (folder / "weights.pth").write_bytes(weights)
+    job, *config_maps = made("--memory", "1Gi", "--code", str(folder), "--", "python", "main.py")
+    assert [one["metadata"]["name"] for one in config_maps] == ["test-code", "test-code-1"]
+    pod = job["spec"]["template"]["spec"]
+    (main,), (unpacker,) = pod["containers"], pod["initContainers"]
+    assert (main["workingDir"], main["volumeMounts"]) == (
+        "/work",
+        [{"name": "work", "mountPath": "/work"}],
+    )
+    assert (unpacker["image"], unpacker["resources"]) == (main["image"], main["resources"])
+    (source,) = [one["projected"]["sources"] for one in pod["volumes"] if "projected" in one]
+    assert [one["configMap"]["name"] for one in source] == ["test-code", "test-code-1"]
+    archive = b"".join(base64.b64decode(b) for one in config_maps for b in unpacked(one))
+    with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+        assert {one.name: one.mode for one in files} == {
+            "a file!.sh": 0o755,
+            "main.py": 0o644,
+            "pkg/__init__.py": 0o644,
+            "pkg/data.bin": 0o644,
+            "weights.pth": 0o644,
+        }
+        found = files.extractfile("weights.pth")
+        assert found is not None
+        assert found.read() == weights
+
+
+def unpacked(config_map: Body) -> list[str]:
+    return [config_map["binaryData"][key] for key in sorted(config_map["binaryData"])]
+
+
+def test_the_same_code_gives_the_same_archive(folder: Path) -> None:
+    (folder / "data").write_bytes(random.Random(1).randbytes(MOST_BYTES))
+    first = read_code(folder).parts
+    (folder / "main.py").touch()
+    assert read_code(folder).parts == first != ()
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        pytest.param(MOST_UNPACKED + 1, "is too large (64 MiB in 5 files)", id="files"),
+        pytest.param(MOST_PARTS * 2**20, "more than 16 MiB when compressed", id="archive"),
+    ],
+)
+def test_code_that_is_too_large_names_its_largest_files(folder: Path, size: int, said: str) -> None:
+    (folder / "weights.pth").write_bytes(random.Random(1).randbytes(size))
     result = run("--code", str(folder), "--", "x")
-    assert result.exit_code == 2
-    for words in ("do not fit into a ConfigMap (1 MiB", "weights.pth (1008 KiB)", "build an image"):
-        assert words in result.stderr
-    assert len(read_code(str(folder / "main.py")).files) == 1
+    assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
+    assert f"weights.pth ({size / 2**20:.1f} MiB)" in result.stderr
+    assert "mount it from a volume" in result.stderr
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        pytest.param(("--code", "/no/such", "--", "x"), "--code /no/such: no such file", id="code"),
+        pytest.param(("--code", "/no/such", "--", "x"), "code /no/such: no such file", id="code"),
+        pytest.param(("--label", "a", "--", "x"), "is invalid: write KEY=VALUE", id="label"),
+        pytest.param(
+            ("--secret", "a:b", "--", "x"), "is invalid: write NAME or NAME:/PATH", id="secret"
+        ),
+        pytest.param((), "--image and a COMMAND are required with --image", id="no command"),
+        pytest.param(
+            ("--min-replicas", "3", "--max-replicas", "2", "--", "x"), "maxReplicas", id="bounds"
+        ),
         pytest.param(("--env", "A", "--", "x"), "--env A is invalid: write NAME=VALUE", id="env"),
         pytest.param(("--volume", "a:b", "--", "x"), "is invalid: write CLAIM:/PATH", id="volume"),
         pytest.param(("--mq", "kafka", "--", "x"), "spec.messageQueue.type: is 'kafka'", id="mq"),
@@ -209,3 +295,37 @@ def test_too_much_code_is_rejected_with_alternatives(folder: Path) -> None:
 def test_invalid_options_of_run(words: tuple[str, ...], said: str) -> None:
     result = run("--dry-run", *words)
     assert (result.exit_code, said in result.stderr) == (2, True), result.output
+
+
+def test_new_code_replaces_only_the_code_of_a_job(folder: Path) -> None:
+    job, _ = made("--volume", "out:/out", "--code", str(folder), "--", "python", "main.py")
+    before = job["spec"]["template"]["spec"]
+    (folder / "new.py").write_text("print(2)")
+    (folder / "large").write_bytes(random.Random(1).randbytes(MOST_BYTES))
+    packed, *parts = replace_code(job, read_code(folder))
+    assert len(parts) == 2
+    assert packed["spec"]["template"]["spec"]["initContainers"][0]["name"] == "code"
+    (folder / "large").unlink()
+    plain, config_map = replace_code(packed, read_code(folder))
+    assert config_map["data"]["new.py"] == "print(2)"
+    after = plain["spec"]["template"]["spec"]
+    assert "initContainers" not in after
+    (main,), (old,) = after["containers"], before["containers"]
+    paths = [one["mountPath"] for one in main["volumeMounts"]]
+    assert paths.count("/work/new.py") == paths.count("/out") == 1
+    assert (main["command"], main["env"]) == (old["command"], old["env"])
+    assert [one["name"] for one in after["volumes"]] == ["work", "code", "out"]
+
+
+def test_code_is_not_replaced_in_a_job_with_its_own_volume_of_that_name(folder: Path) -> None:
+    (job,) = made("--", "x")
+    job["spec"]["template"]["spec"]["volumes"] = [{"name": "code", "configMap": {"name": "mine"}}]
+    with pytest.raises(BadFile, match="its own volume named code"):
+        replace_code(job, read_code(folder))
+
+
+def test_code_is_not_replaced_in_a_job_with_tasks(folder: Path) -> None:
+    (job,) = made("--", "x")
+    job["spec"] = {"tasks": [{"name": "a", "template": job["spec"]["template"]}]}
+    with pytest.raises(BadFile, match="restart test -f FILE"):
+        replace_code(job, read_code(folder))

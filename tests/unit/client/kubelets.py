@@ -266,7 +266,7 @@ async def kubelets(
 ) -> AsyncGenerator[tuple[Kubelets, str]]:
     """Serve the apiserver with `more` routes, and write a kubeconfig for it."""
     made = Kubelets()
-    app = web.Application()
+    app = web.Application(client_max_size=2**24)
     app.router.add_get(JOBS, made.objects)
     app.router.add_get(ALL_JOBS, made.objects)
     app.router.add_get(f"{JOBS}/test", made.one)

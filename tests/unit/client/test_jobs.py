@@ -10,7 +10,7 @@ from dijob.client.errors import Refused, api_error
 from dijob.client.ranks import RankPod
 from dijob.client.reading import newest_last
 from dijob.client.restarting import as_written, mounted_config_maps, owned_by, rename_for_dry_run
-from dijob.client.waiting import wait_for_outcome
+from dijob.client.waiting import Goal, wait_for_outcome
 from manifests import dijob
 
 Body = dict[str, Any]
@@ -104,7 +104,7 @@ async def changes(*jobs: Job | None) -> AsyncGenerator[Job | None]:
     ],
 )
 async def test_the_outcome_of_a_wait(
-    goal: str, jobs: list[Job | None], phase: str, told: int
+    goal: Goal, jobs: list[Job | None], phase: str, told: int
 ) -> None:
     states: list[Job] = []
     outcome = await wait_for_outcome(changes(*jobs), "test", goal, None, states.append)

@@ -16,7 +16,8 @@ from dijob.client import AsyncClient, BadFile, Refused, TimedOut, check
 from dijob.client.restarting import build_new_job, rename_for_dry_run
 from manifests import dijob
 from unit.client.kubelets import JOBS, Kubelets, kubelets
-from unit.client.test_restarting import Store, mounting, running
+from unit.client.stores import Store
+from unit.client.test_restarting import mounting, running
 
 Body = dict[str, Any]
 OWNERS = [{"apiVersion": "x/v1", "kind": "Workflow", "name": "w", "uid": "w"}]

@@ -1,20 +1,16 @@
 """The restart of a job: other objects in its file, and ConfigMaps that it owns."""
 
-import json
-from collections.abc import Iterable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
 from dijob.client import AsyncClient, Refused
 from dijob.client.restarting import split_manifests
 from manifests import dijob
-from unit.client.kubelets import JOBS, Kubelets, kubelets
+from unit.client.kubelets import Kubelets, kubelets
+from unit.client.stores import Store, owners
 
 Body = dict[str, Any]
-PLACE = "/api/v1/namespaces/default/configmaps/{name}"
 
 
 def config_map(name: str, text: str, kind: str = "ConfigMap", **meta: Any) -> Body:
@@ -48,57 +44,6 @@ def test_config_maps_that_are_recreated_with_the_job(
     beside: list[Body], kept: list[Body], first: list[Body], anew: list[Body]
 ) -> None:
     assert split_manifests(beside, kept) == (first, anew)
-
-
-class Store:
-    """ConfigMaps that are deleted with their owner. Changes can be rejected."""
-
-    def __init__(self, *bodies: Body) -> None:
-        self.bodies = {body["metadata"]["name"]: body for body in bodies}
-        self.refused = False
-
-    def routes(self, made: Kubelets) -> Iterable[web.RouteDef]:
-        return (
-            web.get(PLACE, self.read),
-            web.patch(PLACE, self.write),
-            web.patch(f"{JOBS}/{{name}}", partial(self.write_job, made)),
-            web.delete(f"{JOBS}/test", partial(self.delete_job, made)),
-        )
-
-    async def read(self, request: web.Request) -> web.Response:
-        found = self.bodies.get(request.match_info["name"])
-        return web.json_response(found or {}, status=200 if found else 404)
-
-    async def write(self, request: web.Request) -> web.Response:
-        if self.refused:
-            return web.json_response({"message": "data is too long"}, status=422)
-        return await _stored(request, self.bodies)
-
-    async def write_job(self, made: Kubelets, request: web.Request) -> web.Response:
-        jobs: dict[str, Body] = {}
-        answer = await _stored(request, jobs)
-        made.job = jobs.get("test", made.job)
-        return answer
-
-    async def delete_job(self, made: Kubelets, request: web.Request) -> web.Response:
-        assert made.job is not None
-        uid, made.job = made.job["metadata"]["uid"], None
-        self.bodies = {name: one for name, one in self.bodies.items() if uid not in owners(one)}
-        await made.change()
-        return web.json_response({})
-
-
-async def _stored(request: web.Request, bodies: dict[str, Body]) -> web.Response:
-    body = json.loads(await request.text())
-    body["metadata"] |= {"namespace": "default", "uid": "anew", "resourceVersion": "9"}
-    if "dryRun" not in request.query:
-        name = body["metadata"]["name"]
-        bodies[name] = bodies.get(name, {}) | body
-    return web.json_response(body)
-
-
-def owners(body: Mapping[str, Any]) -> list[str]:
-    return [owner["uid"] for owner in body["metadata"].get("ownerReferences", ())]
 
 
 def mounting() -> Body:

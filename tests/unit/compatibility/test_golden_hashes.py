@@ -19,7 +19,7 @@ OF_EXAMPLES = {
     "cartpole-ddp.yaml": "fc9e11fb3ceb892e",
     "cartpole-dqn.yaml": "1630f08aedbc89f9",
     "cartpole-tasks.yaml": "7b3f6cc447152fe3",
-    "dataset.yaml": "82bdb49c4610952b",
+    "dataset.yaml": "ca400064cb9aa07b",
     "dijob.yaml": "d464196b3a5e7317",
     "evaluate.yaml": "160945fe67bd2450",
     "events.yaml": "9f19bbdb0174d61e",
@@ -32,6 +32,7 @@ OF_EXAMPLES = {
     "resume.yaml": "e9c44c79e0531318",
     "runner.yaml": "899dac2f414845e5",
     "slurm.yaml": "4413c21120eb3bec",
+    "stalled.yaml": "946acfb4448df1a5",
     "star.yaml": "c71787974ae7534e",
     "torch.yaml": "3cf6fb30aebf3a64",
     "torchrpc.yaml": "752b4bc5ded809ba",
@@ -107,7 +108,7 @@ def of_file(name: str) -> str:
 
 def test_every_manifest_has_a_pinned_hash() -> None:
     assert sorted(OF_EXAMPLES) == sorted(
-        path.name for path in EXAMPLES.glob("*.yaml") if "kind: DIJob\n" in path.read_text()
+        path.name for path in EXAMPLES.glob("*.yaml") if "\nkind: DIJob\n" in path.read_text()
     )
     assert sorted(OF_DI_ORCHESTRATOR) == sorted(ACCEPTED)
     assert sorted(OF_SAMPLES) == sorted(SAMPLES)

@@ -349,6 +349,28 @@ async def test_a_job_without_its_label_stops_when_it_is_evicted(restarts: bool) 
         await world.running()
 
 
+async def test_a_waiting_job_that_loses_its_label_is_rarely_reconciled() -> None:
+    async with queued(queued_body(scheduling={"engine": "Kueue"}), quota=0) as (world, _):
+        await world.runs(60)
+        label(world, "dijobs", {"kueue.x-k8s.io/queue-name": None})
+        await world.settle()
+        assert reported(world)[0] == "QueueMissing"
+        passes = world.operator.passes
+        await world.runs(120)
+        assert world.operator.passes - passes <= 10
+
+
+async def test_a_job_without_a_workload_is_rarely_reconciled_while_its_pods_stop() -> None:
+    async with queued(queued_body()) as (world, kueue):
+        await world.running()
+        world.cluster.remove("workloads", kueue.only()["metadata"]["name"])
+        await world.operator_alone(5)
+        passes = world.operator.passes
+        await world.operator_alone(20)
+        assert kueue.workloads() == []
+        assert world.operator.passes - passes <= 10
+
+
 async def test_removed_labels_of_a_workload_are_restored() -> None:
     async with queued(queued_body()) as (world, kueue):
         await world.running()

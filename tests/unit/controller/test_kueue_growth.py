@@ -5,9 +5,10 @@ stay.
 from typing import Any
 
 import pytest
+from dijob import names
 from samples.builders import job_body, tasks_body
 from simulator.connection import Request
-from simulator.kueue import Kueue, is_true
+from simulator.kueue import LABEL, Kueue, is_true
 from simulator.objects import Body
 from simulator.queued import queued, queued_body, reported, requests
 from simulator.simulated import World
@@ -205,6 +206,59 @@ async def test_a_job_that_has_grown_is_admitted_in_part_after_an_eviction() -> N
         await world.until(lambda: len(world.cluster.pods) == 3)
 
 
+@pytest.mark.parametrize("queue", ["team-b", None], ids=["changed", "removed"])
+async def test_a_running_job_whose_queue_label_has_changed_does_not_grow(queue: str | None) -> None:
+    async with queued(elastic_body(scheduling={"engine": "Kueue"})) as (world, kueue):
+        await world.running()
+        before = names_of(kueue)
+        label = {"kueue.x-k8s.io/queue-name": queue}
+        world.cluster.patch("dijobs", "job", {"metadata": {"labels": label}})
+        world.cluster.scale(4)
+        await world.runs(60)
+        assert names_of(kueue) == before
+        assert len(world.cluster.pods) == 2
+        reason, message = reported(world)
+        assert reason == "AdmittedInPart"
+        assert "no longer names the queue with which the job runs" in message
+        assert "suspend and resume the job" in message
+        # It shrinks as before.
+        world.cluster.scale(1)
+        await world.until(lambda: kueue.used() == 1)
+        assert reported(world)[0] == "Admitted"
+
+
+async def test_a_growth_that_waits_is_withdrawn_when_the_queue_label_changes() -> None:
+    async with queued(elastic_body(), quota=2) as (world, kueue):
+        await world.running()
+        before = names_of(kueue)
+        world.cluster.scale(4)
+        await world.settle()
+        assert len(kueue.workloads()) == 2
+        label = {"kueue.x-k8s.io/queue-name": "team-b"}
+        world.cluster.patch("dijobs", "job", {"metadata": {"labels": label}})
+        await world.settle()
+        assert names_of(kueue) == before
+        world.cluster.patch("dijobs", "job", {"metadata": {"labels": LABEL}})
+        kueue.quota = 4
+        await world.until(lambda: len(world.cluster.pods) == 4)
+
+
+@pytest.mark.parametrize("scaled", [3, 4, 6], ids=str)
+async def test_a_job_without_the_record_of_its_last_task_keeps_its_size(scaled: int) -> None:
+    """Kueue has admitted only a part of the size, so the status does not contain it."""
+    async with queued(queued_body(tasks_body(1, 2)), quota=3) as (world, kueue):
+        await world.running()
+        world.cluster.edit(replicas=scaled)
+        await world.settle()
+        assert reported(world)[0] == "AdmittedInPart"
+        record = {names.ANNOTATION_LAST_TASK: None}
+        world.cluster.patch("dijobs", "job", {"metadata": {"annotations": record}})
+        await world.settle()
+        assert world.cluster.job().spec.scale == scaled
+        kueue.quota = 10
+        await world.until(lambda: len(world.cluster.pods) == scaled + 1)
+
+
 async def test_a_suspended_job_does_not_wait_for_quota() -> None:
     async with queued(elastic_body(), quota=2) as (world, kueue):
         await world.running()
@@ -280,8 +334,8 @@ def learners_body(**task: Any) -> Body:
     return queued_body(body)
 
 
-def succeed(world: World, *names: str) -> None:
-    for name in names:
+def succeed(world: World, *pods: str) -> None:
+    for name in pods:
         pod = world.cluster.pod(name)
         pod.end(pod.main, 0)
         world.cluster.report(pod)

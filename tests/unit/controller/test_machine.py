@@ -21,6 +21,7 @@ from simulator.core_bugs import (
     a_new_redis_server_is_mistaken_for_the_old_one,
     a_partly_published_list_is_not_completed,
     a_revision_is_reused,
+    a_stall_restarts_repeatedly,
     a_success_is_discarded_after_the_loss_is_stored,
     a_success_under_a_stale_list_counts,
     address_changes_are_ignored,
@@ -51,7 +52,7 @@ from simulator.core_bugs import (
 from simulator.driving import Faults
 from simulator.kubelet import NOT_FOUND, NOT_MOUNTED
 from simulator.state_machine import Chaos
-from simulator.stories import CHANNEL, LIVES, RENEWALS, STORIES, TO_RUN, play_with_each_kill
+from simulator.stories import CHANNEL, LIVES, RENEWALS, STALLS, STORIES, TO_RUN, play_with_each_kill
 
 CHAOS = settings(stateful_step_count=25)
 
@@ -108,6 +109,11 @@ def test_stories_on_nodes_that_cannot_mount_the_launcher(
 @pytest.mark.parametrize("story", LIVES)
 def test_stories_with_additional_features(story: str) -> None:
     play_with_each_kill(story, extra=LIVES[story][0])
+
+
+@pytest.mark.parametrize("story", STALLS)
+def test_stories_of_a_training_that_makes_no_progress(story: str) -> None:
+    play_with_each_kill(story, **CHANNEL, extra="stalls")
 
 
 def after_a_loss(
@@ -225,6 +231,7 @@ def test_a_wait_is_not_extended_by_rounding() -> None:
         (overdue_restarts_are_requested_again, "never sees the request"),
         (address_changes_are_ignored, "sandbox lost"),
         (a_revision_is_reused, "pod deleted by hand"),
+        (a_stall_restarts_repeatedly, "stalls again"),
         (the_list_on_a_pod_is_trusted, "its list is forged"),
         (a_forged_list_stays_on_its_pod, "its list is forged while it runs"),
         (pods_are_deleted_before_their_failure_is_stored, "pod fails before the first list"),
@@ -246,5 +253,8 @@ def test_the_state_machine_finds_seeded_bugs(
 ) -> None:
     """If a seeded bug is not found, the tests above prove nothing."""
     bug(monkeypatch)
+    shape: dict[str, Any] = {"extra": LIVES[story][0]} if story in LIVES else {}
+    if story in STALLS:
+        shape = {**CHANNEL, "extra": "stalls"}
     with pytest.raises(AssertionError):
-        play_with_each_kill(story, **({"extra": LIVES[story][0]} if story in LIVES else {}))
+        play_with_each_kill(story, **shape)

@@ -87,6 +87,8 @@ async def test_a_job_from_its_start_to_its_deletion(
 ) -> None:
     made, client = world
     async with aclosing(Hub(client).job("default", "test")) as messages:
+        spec = await until(messages, "spec", lambda data: True)
+        assert "kind: DIJob" in spec["yaml"]
         await until(messages, "job", lambda data: data["phase"] == "Pending")
         await made.start(0)
         await until(messages, "job", lambda data: data["ranks"])
@@ -102,6 +104,24 @@ async def test_a_job_from_its_start_to_its_deletion(
         made.job = kept
         await made.change()
         await until(messages, "job", lambda data: data["name"] == "test")
+
+
+async def test_the_page_shows_the_usage_if_the_cluster_measures_it(tmp_path: Path) -> None:
+    async def metrics(request: web.Request) -> web.StreamResponse:
+        assert request.query["labelSelector"] == "diengine.opendilab.org/job=test"
+        used = [{"name": "di-container", "usage": {"cpu": "250m"}}]
+        return web.json_response({"items": [{"metadata": {"name": "test-0"}, "containers": used}]})
+
+    path = "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods"
+    async with (
+        kubelets(tmp_path, lambda made: [web.get(path, metrics)]) as (made, kubeconfig),
+        AsyncClient(kubeconfig) as client,
+        aclosing(Hub(client).job("default", "test")) as messages,
+    ):
+        await made.start(0)
+        await until(
+            messages, "job", lambda data: bool(data["ranks"][:1] and data["ranks"][0]["use"])
+        )
 
 
 async def test_a_job_that_does_not_exist(world: tuple[Kubelets, AsyncClient]) -> None:
@@ -144,6 +164,11 @@ async def test_a_log_is_followed_until_the_job_ends(world: tuple[Kubelets, Async
     async with aclosing(Hub(client).log("default", "test", None)) as messages:
         lines = await until(messages, "lines", lambda data: True)
         assert [line["text"] for line in lines] == ["not this one", "hello", "bye"]
+    async with aclosing(Hub(client).text("default", "test", None)) as pieces:
+        text = "".join([piece async for piece in pieces])
+    assert text.splitlines()[1] == "1970-01-01T00:00:02.000Z [1] hello"
+    async with aclosing(Hub(client).text("default", "test", 0)) as pieces:
+        assert [piece async for piece in pieces] == ["1970-01-01T00:00:01.000Z not this one\n"]
 
 
 async def test_the_log_of_a_job_that_does_not_exist(world: tuple[Kubelets, AsyncClient]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient, TestServer
 from dijob.cli.errors import CliError, Exit
-from dijob.client import Line
+from dijob.client import Line, NotFound
 from dijob_extras.ui import guard, server, serving, sse, tail
 from dijob_extras.ui.sse import Message, Messages
 
@@ -51,6 +51,13 @@ class Recorded:
         self.asked.append((namespace, name, rank))
         for _ in range(2):
             yield Message("lines", [{"text": "same"}])
+
+    async def text(self, namespace: str, name: str, rank: int | None) -> AsyncGenerator[str]:
+        self.asked.append((namespace, name, rank))
+        if name == "gone":
+            raise NotFound(404, "NotFound", "there is no DIJob gone")
+        yield "one\n"
+        yield "zwei ü\n"
 
 
 @pytest.fixture
@@ -92,6 +99,7 @@ async def client(source: Recorded) -> AsyncGenerator[Client]:
         pytest.param("GET", "/api/jobs/ns/..%2F..%2Fsecrets", GIVEN, 404, id="no name"),
         pytest.param("GET", "/api/jobs/NS/test", GIVEN, 404, id="no namespace"),
         pytest.param("GET", "/api/jobs/ns/test/log/x", GIVEN, 404, id="no rank"),
+        pytest.param("GET", "/api/jobs/ns/test/text", {}, 401, id="a download without the key"),
         pytest.param("GET", "/..%2Fserver.py", {}, 404, id="no file of the page"),
     ],
 )
@@ -159,6 +167,15 @@ async def test_equal_lines_of_a_log_are_all_sent(client: Client, source: Recorde
     assert source.asked == [("ns", "test", 12), ("ns", "test", None)]
 
 
+async def test_a_complete_log_is_a_text(client: Client, source: Recorded) -> None:
+    async with client.get("/api/jobs/ns/test/text/2", headers=GIVEN) as answer:
+        assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+        assert await answer.text() == "one\nzwei ü\n"
+    async with client.get("/api/jobs/ns/gone/text", headers=GIVEN) as answer:
+        assert (answer.status, await answer.text()) == (502, "there is no DIJob gone")
+    assert source.asked == [("ns", "test", 2), ("ns", "gone", None)]
+
+
 async def test_closing_a_tab_ends_its_requests(client: Client, source: Recorded) -> None:
     answer = await client.get("/api/jobs/ns/test", headers=GIVEN)
     assert await frames(answer, 1) == [("job", {"name": "test\nü"})]
@@ -191,6 +208,11 @@ async def test_a_quiet_stream_sends_comments(
 def test_lines_are_shown_without_control_characters(printed: str, text: str) -> None:
     line = tail.line_for_page(Line(1_500_000_000, 3, "test-3", printed))
     assert line == {"time": "1970-01-01T00:00:01.500Z", "rank": 3, "text": text}
+
+
+def test_warnings_of_libraries_are_marked() -> None:
+    line = tail.line_for_page(Line(0, 0, "test-0", "x.py:1: UserWarning: old"))
+    assert line["noise"] is True
 
 
 @pytest.mark.parametrize(

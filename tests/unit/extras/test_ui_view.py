@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from dijob.cli.watching.view import Snapshot
 from dijob.client import Job, RankPod
-from dijob.names import MAX_REPLICAS
+from dijob.names import ANNOTATION_ENDED, MAX_REPLICAS
 from dijob_extras.ui.memory import PageMemory
 from dijob_extras.ui.states import State, StateKind, of_pod, without_pod
-from dijob_extras.ui.view import Seen, job_page, job_row
+from dijob_extras.ui.view import Seen, find_owner, job_page, job_row
 from unit.extras.seen import CREATED, condition, ended, event, job, pod
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
@@ -43,7 +43,10 @@ STATES = [
     ),
     pytest.param(pod(0, state=ended(0)), False, State(StateKind.DONE, "Completed"), id="succeeded"),
     pytest.param(
-        pod(0, state=ended(137)), False, State(StateKind.FAILED, "Error (137)"), id="just killed"
+        pod(0, state=ended(137)),
+        False,
+        State(StateKind.FAILED, "Exit code 137 (Error)"),
+        id="just killed",
     ),
     pytest.param(
         pod(0, state=RUNS, lastState=ended(137)),
@@ -85,6 +88,12 @@ STATES = [
         id="no image",
     ),
     pytest.param(
+        pod(0, state={"waiting": {"reason": "CrashLoopBackOff"}}, lastState=ended(1)),
+        False,
+        State(StateKind.FAILED, "CrashLoopBackOff after exit code 1"),
+        id="waits to restart",
+    ),
+    pytest.param(
         with_status(pod(0, state={"waiting": {"reason": "PodInitializing"}}), **GATE),
         False,
         State(StateKind.WAITING, "Waiting for the peer list"),
@@ -114,7 +123,19 @@ def test_the_state_of_a_rank(one: RankPod, fell: bool, state: State) -> None:
         pytest.param({"addressList": {"size": 1}}, State(StateKind.ABSENT, "No pod yet"), id="new"),
         pytest.param({"succeededRanks": "0-1"}, State(StateKind.DONE, "Completed"), id="succeeded"),
         pytest.param(
-            {"phase": "Failed"}, State(StateKind.ABSENT, "Pod was deleted"), id="job finished"
+            {"phase": "Failed"},
+            State(StateKind.STOPPED, "Stopped when the job ended; its pod was deleted"),
+            id="job finished",
+        ),
+        pytest.param(
+            {"phase": "Failed", "firstFailure": {"rank": 1, "exitCode": 3, "reason": "Error"}},
+            State(StateKind.FAILED, "Exit code 3 (Error); its pod was deleted"),
+            id="the rank that failed",
+        ),
+        pytest.param(
+            {"phase": "Failed", "firstFailure": {"rank": 1, "reason": "Evicted"}},
+            State(StateKind.FAILED, "Failed (Evicted); its pod was deleted"),
+            id="a pod that failed",
         ),
         pytest.param({"phase": "Suspended"}, State(StateKind.ABSENT, "Suspended"), id="suspended"),
     ],
@@ -131,7 +152,12 @@ WHOLE = (condition("Running", "Begun"), condition("PeersReady", "AllRanksReady")
     ("seen", "tone"),
     [
         pytest.param(job(conditions=WHOLE), "good", id="whole"),
-        pytest.param(job(conditions=[WHOLE[0], NOT_READY]), "problem", id="a rank crashed"),
+        pytest.param(job(conditions=[WHOLE[0], NOT_READY]), "recovering", id="a rank crashed"),
+        pytest.param(
+            job(conditions=[condition("Running", "Blocked", true=False), NOT_READY]),
+            "problem",
+            id="a rank cannot start",
+        ),
         pytest.param(job(phase="Failed"), "problem", id="failed"),
         pytest.param(job(phase="Succeeded"), "good", id="succeeded"),
         pytest.param(job(phase=""), "waiting", id="no operator yet"),
@@ -159,7 +185,43 @@ def test_a_row_of_the_list() -> None:
         "restarts": 2,
         "progress": "iter 7",
         "created": CREATED,
+        "cause": "",
+        "ended": "",
+        "owner": "",
+        "image": "x",
+        "gpus": 0,
     }
+
+
+@pytest.mark.parametrize(
+    ("meta", "owner"),
+    [
+        pytest.param({}, "", id="unknown"),
+        pytest.param({"labels": {"owner": "ada", "user": "eve"}}, "ada", id="a label"),
+        pytest.param({"labels": {"user": "eve"}}, "eve", id="another label"),
+        pytest.param(
+            {
+                "labels": {"owner": "ada"},
+                "ownerReferences": [
+                    {"kind": "ConfigMap", "name": "x"},
+                    {"kind": "Workflow", "name": "train", "controller": True},
+                ],
+            },
+            "Workflow/train",
+            id="an object",
+        ),
+    ],
+)
+def test_the_owner_of_a_job(meta: dict[str, Any], owner: str) -> None:
+    body = job().body
+    assert find_owner(Job({**body, "metadata": {**body["metadata"], **meta}})) == owner
+
+
+def test_a_row_of_a_failed_job_has_the_first_failure() -> None:
+    first = {"rank": 1, "exitCode": 1, "message": "KeyError: 'reward'"}
+    assert job_row(job(phase="Failed", firstFailure=first))["cause"] == (
+        "Rank 1 exited 1: KeyError: 'reward'"
+    )
 
 
 BEGUN = event("Running", "all 3 ranks are running")
@@ -190,10 +252,82 @@ def test_the_page_of_a_job() -> None:
         "restarts": 1,
         "list": 1,
         "again": "rank 2 restarts with it",
+        "use": "",
     }
     assert (found["graph"]["up"], found["graph"]["total"]) == (0, 3)
-    assert "recovers by itself" in found["remedy"]
-    assert found["failure"] == ""
+    assert found["advice"].startswith("No action is needed: the job recovers by itself")
+    assert found["failure"] is None
+    assert found["logRank"] == 0
+    assert [(one["type"], one["problem"]) for one in found["conditions"]] == [
+        ("Running", False),
+        ("PeersReady", True),
+    ]
+
+
+def stopped(rank: int, code: int, *, at: str, kept: bool = False, **before: Any) -> RankPod:
+    """Return the pod of a rank whose program ended at a time, in a job that ended at CREATED."""
+    end = {"terminated": {"exitCode": code, "reason": "Error", "finishedAt": at}}
+    one = pod(rank, state=end, **before)
+    notes = {ANNOTATION_ENDED: "why"} if kept else {}
+    return replace(one, body={**one.body, "metadata": {**one.meta, "annotations": notes}})
+
+
+LATER, EARLIER = "2026-11-25T11:58:03Z", "2026-11-25T11:57:59Z"
+UNSEEN = {"exitCode": 137, "reason": "ContainerStatusUnknown", "finishedAt": None}
+
+
+@pytest.mark.parametrize(
+    ("one", "state"),
+    [
+        pytest.param(
+            stopped(0, 1, at=EARLIER),
+            State(StateKind.FAILED, "Exit code 1 (Error)"),
+            id="failed before the job ended",
+        ),
+        pytest.param(
+            stopped(0, 143, at=LATER),
+            State(StateKind.STOPPED, "Stopped when the job ended"),
+            id="stopped because the job ended",
+        ),
+        pytest.param(
+            stopped(0, 0, at=LATER), State(StateKind.DONE, "Completed"), id="completed later"
+        ),
+        pytest.param(
+            stopped(0, 1, at=LATER, kept=True),
+            State(StateKind.FAILED, "Exit code 1 (Error)"),
+            id="kept for its log",
+        ),
+        pytest.param(
+            stopped(0, 85, at=EARLIER),
+            State(StateKind.STOPPED, "Stopped when the job ended"),
+            id="during a re-rendezvous",
+        ),
+    ],
+)
+def test_the_state_of_a_rank_in_a_job_that_has_ended(one: RankPod, state: State) -> None:
+    assert of_pod(one, False, CREATED) == state
+
+
+def test_a_pod_that_waited_to_restart_shows_the_exit_code_of_its_program() -> None:
+    """The kubelet reports ContainerStatusUnknown (137) for it."""
+    one = stopped(0, 1, at=LATER, kept=True, lastState=ended(3))
+    one.body["status"]["containerStatuses"][0]["state"] = {"terminated": UNSEEN}
+    assert of_pod(one, False, CREATED) == State(StateKind.FAILED, "Exit code 3 (Error)")
+    # Without the operator's mark, the node has lost the container.
+    lost = replace(one, body={**one.body, "metadata": {**one.meta, "annotations": {}}})
+    assert of_pod(lost, False).words == "Exit code 137 (ContainerStatusUnknown)"
+
+
+def test_the_log_of_the_first_failure_is_opened() -> None:
+    failed = job(phase="Failed", firstFailure={"rank": 2, "exitCode": 1})
+    assert seen_page(job=failed)["logRank"] == 2
+    assert seen_page(job=job(phase="Failed"))["logRank"] == 1
+
+
+def test_a_problem_that_needs_an_action_comes_first() -> None:
+    blocked = condition("Running", "Blocked", true=False)
+    found = seen_page(job=job(conditions=[NOT_READY, blocked]))
+    assert found["advice"].startswith("What to do: correct the image")
 
 
 def test_the_page_shows_how_each_rank_has_spent_its_time() -> None:
@@ -218,8 +352,8 @@ def test_a_rank_with_a_stale_peer_list_is_not_shown_as_ready() -> None:
         ("failed", "Lost: its pod is gone"),
         ("renewing", "Running; restarts with the next peer list"),
     ]
-    # The rank keeps its connections until then.
-    assert (found["graph"]["up"], found["graph"]["total"]) == (1, 3)
+    assert (found["ready"], found["desired"]) == (1, 3)
+    assert (found["graph"]["up"], found["graph"]["total"]) == (0, 3)
 
 
 def test_without_permission_to_list_pods_ranks_are_unknown() -> None:

@@ -71,7 +71,15 @@ type message struct {
 	State State  `json:"state"`
 	// The newest progress of the program; absent if it has not reported any.
 	Progress *progress.Report  `json:"progress,omitempty"`
+	Stack    *stack            `json:"stack,omitempty"`
 	Has      map[string]string `json:"has"` // the newest response; null after the first report of a connection
+}
+
+// stack is the answer to a request for the stack of the program's main thread. Each report contains the newest one until the
+// program makes progress, so that a new operator gets it, too.
+type stack struct {
+	Asked string `json:"asked"`
+	Text  string `json:"text"`
 }
 
 // Config is what a channel needs.
@@ -96,6 +104,7 @@ type Channel struct {
 	state State
 	// The newest progress, and when it was last sent. Each report has the progress, so a new connection sends it again.
 	progress *progress.Report
+	stack    *stack // since the newest progress; nil if the operator has not asked
 	sentAt   time.Time
 	pending  bool              // whether the newest progress has not been sent
 	said     map[string]string // the newest response
@@ -194,10 +203,24 @@ func (c *Channel) ReportProgress(news *progress.Report) {
 	if news.Same(c.progress) && !c.pending {
 		return
 	}
+	if news.After(c.progress) {
+		c.stack = nil
+	}
 	c.progress, c.pending = news, true
 	if time.Since(c.sentAt) >= progressEvery {
 		c.send(nil)
 	}
+}
+
+// ReportStack answers the operator's request for the stack of the program's main thread.
+func (c *Channel) ReportStack(asked, text string) {
+	if c == nil {
+		return
+	}
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	c.stack = &stack{asked, text}
+	c.send(nil)
 }
 
 // Said returns the annotations in the operator's newest response, without their prefix; nil if there was none.
@@ -304,7 +327,8 @@ func (c *Channel) send(has map[string]string) {
 		return
 	}
 	report := message{
-		Job: c.config.Job, Pod: c.config.Pod, IP: c.config.IP, Nonce: rand.Text(), State: c.state, Progress: c.progress, Has: has,
+		Job: c.config.Job, Pod: c.config.Pod, IP: c.config.IP, Nonce: rand.Text(), State: c.state, Progress: c.progress, Stack: c.stack,
+		Has: has,
 	}
 	if c.progress != nil {
 		c.progress.SetIdle(time.Now())

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -91,6 +92,17 @@ func Read() *Report {
 		}
 	}
 	return newest
+}
+
+// Processes returns the processes that have reported progress, newest report first.
+func Processes() []int {
+	var found []int
+	for _, path := range newestPaths() {
+		if process, err := strconv.Atoi(strings.TrimPrefix(path, FilesPath()+"-")); err == nil && process > 0 {
+			found = append(found, process)
+		}
+	}
+	return found
 }
 
 // newestPaths returns the paths of the newest regular files, at most mostFiles.
@@ -176,6 +188,9 @@ func (r *Report) SetIdle(now time.Time) {
 		r.IdleSeconds = int64(now.Sub(r.moved) / time.Second)
 	}
 }
+
+// After returns whether the program has made progress since another report.
+func (r *Report) After(other *Report) bool { return other == nil || r.moved.After(other.moved) }
 
 // Same returns whether another report has the same values, and no progress since.
 func (r *Report) Same(other *Report) bool {

@@ -15,6 +15,7 @@ import (
 	"dijob-launcher/internal/env"
 	"dijob-launcher/internal/peers"
 	"dijob-launcher/internal/progress"
+	"dijob-launcher/internal/stacks"
 )
 
 const (
@@ -25,8 +26,12 @@ const (
 	endPoll = 20 * time.Millisecond
 	// With a connection to the operator, every how many ticks the launcher looks for a new list in the kubelet's file.
 	connectedTicks = 10
+	// The key of a request for stacks in the operator's messages.
+	stacksKey = "stacks"
 	// Where the processes of the program write their progress (images/dijob-runtime/dijob_runtime/progress.py).
 	progressVariable = "DIJOB_PROGRESS"
+	// Where they write their stacks on request (images/dijob-runtime/dijob_runtime/stacks.py).
+	stacksVariable = "DIJOB_STACKS"
 )
 
 // run is one run of the user's command.
@@ -41,6 +46,7 @@ type run struct {
 	renewing    string    // the revision for which the program is being restarted; "" if it is not
 	listed      string    // the revision of the peer list in topology.json
 	unlisted    string    // the newest revision for which the log has reported that topology.json cannot be written
+	asked       string    // the newest request for stacks that was answered, or that an earlier program got
 	kill        <-chan time.Time
 	own         bool // whether this is the container's own launcher rather than one that `kubectl exec` started
 	channel     *channel.Channel
@@ -226,11 +232,15 @@ func (r *run) start(command []string) *startError {
 		if r.own {
 			forgetReports()
 			progress.Forget()
+			os.Remove(stacks.FilePath())
 		}
 		// A second launcher that `kubectl exec` started has no channel, so its program does not report.
 		os.Unsetenv(progressVariable)
+		os.Unsetenv(stacksVariable)
 		if r.channel != nil {
 			os.Setenv(progressVariable, progress.FilesPath())
+			os.Setenv(stacksVariable, stacks.FilePath())
+			r.asked = r.channel.Said()[stacksKey]
 		}
 		stdout, stderr := r.output.streams(os.Stdout, os.Stderr)
 		attributes := &os.ProcAttr{Files: []*os.File{os.Stdin, stdout, stderr}}
@@ -359,11 +369,24 @@ func (r *run) reportProgress() {
 	}
 }
 
+// answerRequest sends the stack of the program's main thread if the operator has asked for it. A process that does not answer
+// must not delay the next peer list, so this takes place in the background.
+func (r *run) answerRequest() {
+	asked := r.channel.Said()[stacksKey]
+	if asked == "" || asked == r.asked {
+		return
+	}
+	r.asked = asked
+	first := append(progress.Processes(), descendants(os.Getpid())...)
+	go func() { r.channel.ReportStack(asked, stacks.Take(first)) }()
+}
+
 // check checks for a new peer list, and whether that requires a restart.
 func (r *run) check() {
 	if hasEnded(r.child) {
 		return // the program has ended by itself: its own exit code counts, so no restart may begin now
 	}
+	r.answerRequest()
 	said := r.annotations()
 	r.updateTopology(said)
 	r.record.storeCount(env.Natural(said["ends-counted"]))

@@ -21,8 +21,10 @@ const (
 	// usual settings do not kill the container within this time.
 	confirmSeconds = 30
 	confirmPoll    = 50 * time.Millisecond
-	// The launcher logs what it waits for only after this time, because the operator usually responds sooner.
-	confirmLogAfter = 3 * time.Second
+	// The launcher logs what it waits for only after this time, because the operator usually responds sooner. It repeats the
+	// failed program's output then, not only at SIGTERM: Linux drops a SIGTERM that arrives before the launcher has a handler,
+	// and the kubelet sends no other before SIGKILL. The time is less than the shortest usual grace period, 2 s.
+	confirmLogAfter = 1500 * time.Millisecond
 	// The exit code of a program that was killed together with its launcher: 128 + SIGKILL.
 	killed = 137
 )
@@ -123,8 +125,8 @@ func (l *lastRun) code() int {
 	return l.Code
 }
 
-// awaitCount waits until the operator has counted the end of the previous run. If the container is ended instead, it repeats
-// the program's output, and returns false and the exit code of that run.
+// awaitCount waits until the operator has counted the end of the previous run. If the container is ended instead, it returns
+// false and the exit code of that run. It repeats the program's output if the container is ended or the wait is long.
 func awaitCount(last *lastRun, signals <-chan os.Signal) (goOn bool, code int) {
 	began, said := time.Now(), false
 	limit := env.Seconds("DIJOB_CONFIRM_SECONDS", confirmSeconds)
@@ -136,13 +138,19 @@ func awaitCount(last *lastRun, signals <-chan os.Signal) (goOn bool, code int) {
 		}
 		if waited >= confirmLogAfter && !said {
 			said = true
-			env.Logf("waiting until the operator has counted the last failure, for at most %.0f s", limit.Seconds())
+			env.Logf("waiting until the operator has counted the last failure, for at most %.0f s. The end of the output of that run"+
+				" (exit code %d):", limit.Seconds(), last.code())
+			repeatOutput(thisRun)
 		}
 		select {
 		case which := <-signals:
 			if which != syscall.SIGUSR1 && which != syscall.SIGUSR2 {
-				env.Logf("the program is not restarted. The end of the output of its last run (exit code %d):", last.code())
-				repeatOutput(thisRun)
+				if said {
+					env.Logf("the program is not restarted")
+				} else {
+					env.Logf("the program is not restarted. The end of the output of its last run (exit code %d):", last.code())
+					repeatOutput(thisRun)
+				}
 				return false, last.code()
 			}
 		case <-time.After(confirmPoll):

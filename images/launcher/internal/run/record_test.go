@@ -72,7 +72,7 @@ func TestWaitsUntilTheFailureIsCountedOrTheLimit(t *testing.T) {
 		says    string
 	}{
 		"counted soon":  {"", time.Second, time.Second, ""},
-		"counted later": {"", 5 * time.Second, 5 * time.Second, "waiting until the operator has counted the last failure, for at most 30 s\n"},
+		"counted later": {"", 5 * time.Second, 5 * time.Second, "for at most 30 s. The end of the output of that run (exit code 3):\n"},
 		"never counted": {"", time.Hour, 30 * time.Second, "has not counted the last failure within 30 s: the program is restarted anyway\n"},
 		"a short limit": {"0.3", time.Hour, 300 * time.Millisecond, "within 0 s: the program is restarted anyway\n"},
 	} {

@@ -27,7 +27,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "report": ("report", "Show how a job has spent its time, and what interrupted it."),
     "logs": ("logs", "Print the logs of all ranks as one stream, in chronological order."),
     "list": ("get", "List the jobs of a namespace."),
-    "get": ("get", "Show the named jobs."),
+    "get": ("get", "Show the named jobs, or list all jobs of a namespace."),
     "scale": ("lifecycle", "Change the number of pods of a job."),
     "suspend": (
         "lifecycle",

@@ -7,6 +7,8 @@ import click
 
 from dijob.cli import options
 from dijob.cli.calling import Where, call_client
+from dijob.cli.commands.completion import complete_jobs
+from dijob.cli.errors import CliError, Exit
 from dijob.cli.printing import echo, print_jobs
 
 if TYPE_CHECKING:
@@ -14,16 +16,24 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@options.some_jobs
+@click.argument("names", nargs=-1, metavar="[NAME...]", shell_complete=complete_jobs)
+@options.list_options
 @options.output_option("table", "json", "yaml", "name")
 @options.cluster_options
-def get_command(where: Where, names: Sequence[str], output: str) -> None:
-    """Show the named jobs.
+def get_command(
+    where: Where, names: Sequence[str], all_namespaces: bool, selector: str, output: str
+) -> None:
+    """Show the named jobs, or list all jobs of a namespace.
 
     \b
     Example:
       kubectl dijob get test -o yaml
     """
+    if not names:
+        _print_list(where, all_namespaces, selector, output)
+        return
+    if all_namespaces or selector:
+        raise CliError("--all-namespaces and --selector cannot be combined with names", Exit.USAGE)
 
     async def act(client: "AsyncClient") -> "list[Job]":
         return [await client.get(name) for name in names]
@@ -32,10 +42,7 @@ def get_command(where: Where, names: Sequence[str], output: str) -> None:
 
 
 @click.command()
-@click.option("-A", "--all-namespaces", is_flag=True, help="List the jobs of all namespaces.")
-@click.option(
-    "-l", "--selector", default="", metavar="LABELS", help="Label selector, such as team=blue."
-)
+@options.list_options
 @options.output_option("table", "json", "yaml", "name")
 @options.cluster_options
 def list_command(where: Where, all_namespaces: bool, selector: str, output: str) -> None:
@@ -45,7 +52,10 @@ def list_command(where: Where, all_namespaces: bool, selector: str, output: str)
     Example:
       kubectl dijob list -A
     """
+    _print_list(where, all_namespaces, selector, output)
 
+
+def _print_list(where: Where, all_namespaces: bool, selector: str, output: str) -> None:
     found = call_client(
         where, lambda client: client.list(everywhere=all_namespaces, selector=selector)
     )

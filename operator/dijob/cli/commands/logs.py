@@ -129,11 +129,7 @@ def logs_command(where: Where, name: str, **given: Unpack[PrintOptions]) -> None
         prefix = shown.of(chosen.ranks, job.status.desired)
         if not chosen.follow:
             await _check_log_exists(client, job, chosen)
-        async with aclosing(client.logs(name, chosen)) as lines:
-            async for line in lines:
-                # By default click would remove colors from output to a pipe. A pipe must receive
-                # the bytes that the program printed.
-                click.echo(prefix.put(line), color=True)
+        await _print_lines(client, name, chosen, prefix)
         # A followed log ends when the job ends, so the outcome is printed as the last line.
         if chosen.follow:
             await _print_outcome(client, name)
@@ -173,6 +169,26 @@ def options_of(given: PrintOptions, job: "Job") -> "LogOptions":
         since=None if given["since"] is None else max(1, round(given["since"])),
         tail=given["tail"],
     )
+
+
+async def print_logs(client: "AsyncClient", name: str) -> None:
+    """Print the logs of all ranks until the job ends."""
+    from dijob.client import LogOptions
+
+    job = await client.get(name)
+    size = job.status.desired or job.body["spec"].get("replicas") or 0
+    prefix = Prefix(terminal=sys.stdout.isatty()).of(None, size)
+    await _print_lines(client, name, LogOptions(follow=True), prefix)
+
+
+async def _print_lines(
+    client: "AsyncClient", name: str, chosen: "LogOptions", prefix: Prefix
+) -> None:
+    async with aclosing(client.logs(name, chosen)) as lines:
+        async for line in lines:
+            # By default click would remove colors from output to a pipe. A pipe must receive the
+            # bytes that the program printed.
+            click.echo(prefix.put(line), color=True)
 
 
 async def _check_log_exists(client: "AsyncClient", job: "Job", chosen: "LogOptions") -> None:

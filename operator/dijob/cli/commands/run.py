@@ -1,44 +1,40 @@
-"""`kubectl dijob run`: creates a job without a manifest.
+"""`kubectl dijob run`: creates a job without a manifest, or replaces a job's code.
 
-The local code is stored in a ConfigMap that the job owns, so that no image has to be built and
-nothing has to be deleted afterwards (docs/decisions/032).
+The local code is stored in ConfigMaps that the job owns, so that no image has to be built and
+nothing has to be deleted afterwards (docs/decisions/032, 073).
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import click
 
 from dijob.cli import options
-from dijob.cli.calling import Where, call_client, client_errors, print_outcome
+from dijob.cli.asked import check_command, check_cpu, check_memory
+from dijob.cli.calling import Narrator, Where, call_client, client_errors, print_outcome
+from dijob.cli.commands.lifecycle import keep_manifests
+from dijob.cli.commands.logs import print_logs
 from dijob.cli.commands.wait import check_timeout, wait_for_outcome
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.printing import echo, format_object
 
 if TYPE_CHECKING:
-    from dijob.cli.running.build import BuildRequest
-    from dijob.client import AsyncClient, Outcome
+    from dijob.client import AsyncClient, Job, Outcome
+    from dijob.client.code import Code
 
 Body = dict[str, Any]
-# The options that become the manifest. All others control this command.
-_JOB_OPTIONS = (
-    "image",
-    "replicas",
-    "workers",
-    "cpu",
-    "memory",
-    "gpus",
-    "topology",
-    "mq",
-    "env",
-    "volumes",
-)
+Pairs = Sequence[tuple[str, str]]
+
+_GIVEN = click.core.ParameterSource.COMMANDLINE
 
 
-class RunOptions(TypedDict):
+class RunControl(TypedDict):
     """The options that are not about the job itself."""
 
     code: str | None
+    replace: bool
+    follow: bool | None
     wait: bool
     watch: bool
     timeout: float | None
@@ -46,50 +42,149 @@ class RunOptions(TypedDict):
     output: str
 
 
+def _pairs(
+    separator: str, form: str, *, path: bool = False, optional: bool = False
+) -> Callable[[click.Context, click.Parameter, Sequence[str]], Pairs]:
+    """Return a callback that splits the values of an option, such as NAME=VALUE.
+
+    If `path`, the second part must be an absolute path. If `optional`, it may be missing.
+    """
+
+    def split(context: click.Context, option: click.Parameter, given: Sequence[str]) -> Pairs:
+        found = []
+        for one in given:
+            name, found_separator, value = one.partition(separator)
+            complete = value.startswith("/") if path else bool(found_separator)
+            if not name or not (complete or (optional and not found_separator)):
+                raise CliError(f"{option.opts[0]} {one} is invalid: write {form}", Exit.USAGE)
+            found.append((name, value))
+        return found
+
+    return split
+
+
+# The options that become the manifest, with the names of the fields of RunRequest. All others
+# control this command.
+_JOB_OPTIONS = (
+    click.option("--image", help="Image of all pods."),
+    click.option(
+        "--replicas", type=click.IntRange(min=1), help="Number of pods. Default: 1, or a bound."
+    ),
+    click.option(
+        "--min-replicas", type=click.IntRange(min=1), help="Start when this many pods are there."
+    ),
+    click.option(
+        "--max-replicas", type=click.IntRange(min=1), help="The job can be scaled to this size."
+    ),
+    click.option("--workers", type=click.IntRange(min=1), help="Number of processes in each pod."),
+    click.option(
+        "--cpu", metavar="QUANTITY", help="CPU request of each pod, for example 500m or 2."
+    ),
+    click.option(
+        "--memory",
+        metavar="QUANTITY",
+        help="Memory request and limit of each pod, for example 4Gi.",
+    ),
+    click.option(
+        "--gpus", type=click.IntRange(min=0), default=0, help="GPUs (nvidia.com/gpu) of each pod."
+    ),
+    click.option(
+        "--topology",
+        type=click.Choice(["mesh", "star", "alone"]),
+        help="How DI-engine's processes are connected.",
+    ),
+    click.option(
+        "--mq", metavar="TYPE", help="Message queue: nng, redis, torchrpc:cpu or torchrpc:cuda."
+    ),
+    click.option(
+        "--env",
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=_pairs("=", "NAME=VALUE"),
+        help="Environment variable to set in all pods. Repeatable.",
+    ),
+    click.option(
+        "--volume",
+        "volumes",
+        multiple=True,
+        metavar="CLAIM:/PATH",
+        callback=_pairs(":", "CLAIM:/PATH", path=True),
+        help="PersistentVolumeClaim to mount in all pods. Repeatable.",
+    ),
+    click.option(
+        "--secret",
+        "secrets",
+        multiple=True,
+        metavar="NAME[:/PATH]",
+        callback=_pairs(":", "NAME or NAME:/PATH", path=True, optional=True),
+        help="Secret whose keys become environment variables, or files in PATH. Repeatable.",
+    ),
+    click.option(
+        "--label",
+        "labels",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=_pairs("=", "KEY=VALUE"),
+        help="Label of the DIJob, for example the name of its queue. Repeatable.",
+    ),
+    click.option(
+        "--node-selector",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=_pairs("=", "KEY=VALUE"),
+        help="Only use nodes with this label. Repeatable.",
+    ),
+    click.option(
+        "--backoff-limit",
+        type=click.IntRange(min=0),
+        help="Number of restarts after failures before the job fails. Default: 3.",
+    ),
+    click.option(
+        "--deadline",
+        type=options.DURATION,
+        metavar="DURATION",
+        help="The job fails if it has not ended within this time, for example 12h.",
+    ),
+    click.option(
+        "--startup-deadline",
+        type=options.DURATION,
+        metavar="DURATION",
+        help="The job fails if it is not running within this time.",
+    ),
+    click.option(
+        "--ttl",
+        type=options.DURATION,
+        metavar="DURATION",
+        help="Delete the job this long after its end, for example 1d. Default: keep it.",
+    ),
+)
+
+
+def _job_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_JOB_OPTIONS):
+        function = option(function)
+    return function
+
+
 @click.command()
 @click.argument("name")
-@click.option("--image", required=True, help="Image of all pods.")
-@click.option(
-    "--replicas",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Number of pods.",
-)
-@click.option("--workers", type=click.IntRange(min=1), help="Number of processes in each pod.")
-@click.option("--cpu", metavar="QUANTITY", help="CPU request of each pod, for example 500m or 2.")
-@click.option(
-    "--memory", metavar="QUANTITY", help="Memory request and limit of each pod, for example 4Gi."
-)
-@click.option(
-    "--gpus", type=click.IntRange(min=0), default=0, help="GPUs (nvidia.com/gpu) of each pod."
-)
-@click.option(
-    "--topology",
-    type=click.Choice(["mesh", "star", "alone"]),
-    help="How DI-engine's processes are connected.",
-)
-@click.option(
-    "--mq", metavar="TYPE", help="Message queue: nng, redis, torchrpc:cpu or torchrpc:cuda."
-)
-@click.option(
-    "--env",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Environment variable to set in all pods. Repeatable.",
-)
-@click.option(
-    "--volume",
-    "volumes",
-    multiple=True,
-    metavar="CLAIM:/PATH",
-    help="PersistentVolumeClaim to mount in all pods. Repeatable.",
-)
+@_job_options
 @click.option(
     "--code",
     type=click.Path(),
     metavar="DIR|FILE",
-    help="Code to put into /work, the working directory. Stored in a ConfigMap, up to 1 MiB.",
+    help="Code to put into /work, the working directory. Up to 1 MiB, or 16 MiB when compressed.",
+)
+@click.option(
+    "--replace",
+    is_flag=True,
+    help="Delete the job of this name first. Without --image and COMMAND, only replace its code.",
+)
+@click.option(
+    "-f/-F",
+    "--follow/--no-follow",
+    default=None,
+    help="Print the logs until the job ends. Default: only with --replace.",
 )
 @click.option(
     "--wait", is_flag=True, help="Wait until the job ends; the exit code is that of `wait`."
@@ -100,113 +195,139 @@ class RunOptions(TypedDict):
 @options.output_option("yaml", "json")
 @options.cluster_options
 # click must not process COMMAND, because the options in it belong to the user's program.
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
-def run_command(where: Where, name: str, command: Sequence[str], **given: Any) -> None:
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
+@click.pass_context
+def run_command(
+    context: click.Context, /, where: Where, name: str, command: Sequence[str], **given: Any
+) -> None:
     """Create a job from an image and a command, with your code.
 
-    The command runs in each pod as written, without a shell. The ConfigMap with the code is deleted
-    with the job. The output of --dry-run is a starting point for a manifest of your own.
+    The command runs in each pod as written, without a shell. The ConfigMaps with the code are
+    deleted with the job. The output of --dry-run is a starting point for a manifest of your own.
+
+    After you have changed the code, `run NAME --code DIR --replace` deletes the job and its pods,
+    creates it again with the new code, and prints its logs until it ends. Ctrl-C ends only the
+    command; the job keeps running.
 
     \b
     Example:
       kubectl dijob run test --image my/image --replicas 4 --code src -- \\
         ditask --package . --main main.main
+      kubectl dijob run test --code src --replace
     """
-    with client_errors():
-        from dijob.cli.running.build import BuildRequest
-
-    job = BuildRequest(name=name, command=command, **{key: given.pop(key) for key in _JOB_OPTIONS})
-    _create_and_wait(where, job, **given)
-
-
-def _create_and_wait(where: Where, wanted: "BuildRequest", **given: Unpack[RunOptions]) -> None:
-    waits = given["wait"] or given["watch"]
-    check_timeout(given["timeout"], waits=waits, by="--wait or --watch")
-    bodies = valid_manifests(wanted, given["code"])
-    if given["dry_run"]:
-        _print_manifests(bodies, given["output"])
+    fields = [str(option) for option in RunControl.__annotations__]
+    control = {key: given.pop(key) for key in fields}
+    shaped = [
+        param.opts[0]
+        for param in context.command.params
+        if param.name in given and context.get_parameter_source(param.name) is _GIVEN
+    ]
+    if control["replace"] and control["code"] and not command and not shaped:
+        _run(where, name, None, **control)
         return
-    call_client(where, lambda client: create_objects(client, bodies))
-    if given["watch"]:
-        print_outcome(
-            call_client(where, lambda client: _watch_job(client, wanted.name, given["timeout"]))
+    if not given["image"] or not command:
+        raise CliError(
+            f"--image and a COMMAND are required{f' with {shaped[0]}' if shaped else ''}: only"
+            " `run NAME --code DIR --replace` uses those of the job",
+            Exit.USAGE,
         )
-    elif given["wait"]:
-        wait_for_outcome(where, wanted.name, timeout=given["timeout"])
+    check_cpu(given["cpu"])
+    check_memory(given["memory"])
+    check_command(command)
+    _run(where, name, build_bodies(name, command, control["code"], given), **control)
 
 
-def valid_manifests(wanted: "BuildRequest", code: str | None) -> list[Body]:
-    """Return the validated manifests of the job and its ConfigMap. Warnings go to stderr. Raises
+def build_bodies(
+    name: str, command: Sequence[str], code: str | None, given: dict[str, Any]
+) -> list[Body]:
+    """Return the validated manifests of the job and its ConfigMaps. Warnings go to stderr. Raises
     CliError.
     """
     with client_errors():
-        from dijob.cli.running.build import build_manifests
-        from dijob.cli.running.code import read_code
+        from dijob.client.code import read_code
         from dijob.client.documents import check
+        from dijob.client.running import RunRequest, build_manifests
 
+        named = {key: dict(given[key]) for key in ("env", "labels", "node_selector")}
+        wanted = RunRequest(name, command=command, **(given | named))
         bodies = build_manifests(wanted, read_code(code) if code else None)
         for warning in check(bodies[0]):
             echo(f"Warning: {warning}", err=True)
         return bodies
 
 
-async def create_objects(client: "AsyncClient", bodies: Sequence[Body]) -> None:
-    """Create the job and the objects that it owns.
-
-    Raises CliError (REFUSED) if a job of this name exists, or if its ConfigMap belongs to another
-    owner.
-    """
-    from dijob.client import NotFound
-
-    job, *owned = bodies
-    name = job["metadata"]["name"]
-    # `run` only creates. Updating an existing job by accident could restart its pods.
-    try:
-        await client.get(name)
-    except NotFound:
-        pass
-    else:
-        raise CliError(
-            f"the DIJob {name} already exists in namespace {client.namespace}: choose another name,"
-            f" or delete it (kubectl dijob delete {name})",
-            Exit.REFUSED,
-        )
-    for body in owned:
-        await _check_owner(client, body["metadata"]["name"], name)
-    # All objects are validated before the first is created, so that a rejected ConfigMap does not
-    # leave a job without its code.
-    for body in bodies:
-        await client.apply(body, dry_run=True, force=True)
-    made = await client.apply(job)
-    # The owner reference needs the job's uid, so the job is created first. Its pods wait for the
-    # ConfigMap that they mount.
-    for body in owned:
-        await client.apply_owned(body, made)
-    echo(f"dijob/{name} created")
-
-
-async def _check_owner(client: "AsyncClient", config_map: str, job: str) -> None:
-    """Raise CliError if the ConfigMap exists and does not belong to a job of this name.
-
-    Without this check, the ConfigMap would be overwritten now, and later be deleted with the job.
-    """
-    from dijob.client import NotFound
-    from dijob.client.connection import ClientRequest
-    from dijob.client.resources import CONFIG_MAPS
-
-    try:
-        path = CONFIG_MAPS.path_of(client.namespace, config_map)
-        found = await client.connection.json(ClientRequest("GET", path))
-    except NotFound:
+def _run(
+    where: Where, name: str, bodies: Sequence[Body] | None, **given: Unpack[RunControl]
+) -> None:
+    """Create or replace the job, and wait as requested. Without `bodies`, only replace its code."""
+    follow = given["replace"] if given["follow"] is None else given["follow"]
+    follow = follow and not (given["wait"] or given["watch"])
+    waits = given["wait"] or given["watch"] or follow
+    check_timeout(given["timeout"], waits=bool(waits), by="--wait or --watch")
+    if given["dry_run"]:
+        _print_manifests(bodies, given["output"])
         return
-    # The ConfigMap of a deleted job of this name may still exist, and may be replaced.
-    owners = found["metadata"].get("ownerReferences") or ()
-    if ("DIJob", job) not in {(owner["kind"], owner["name"]) for owner in owners}:
-        raise CliError(
-            f"the ConfigMap {config_map} in namespace {client.namespace} does not belong to this"
-            " job, and the code would overwrite it: choose another name for the job",
-            Exit.REFUSED,
-        )
+    code = _read_code(str(given["code"])) if bodies is None else None
+    call_client(where, lambda client: _start(client, name, bodies or code, given["replace"]))
+    if given["watch"]:
+        print_outcome(call_client(where, lambda client: _watch_job(client, name, given["timeout"])))
+    elif follow:
+        _follow(where, name, given["timeout"])
+    elif given["wait"]:
+        wait_for_outcome(where, name, timeout=given["timeout"])
+
+
+async def _start(
+    client: "AsyncClient", name: str, wanted: "Sequence[Body] | Code | None", replace: bool
+) -> None:
+    from dijob.client.code import Code
+    from dijob.client.running import replace_code
+
+    if isinstance(wanted, Code):
+        wanted = replace_code((await client.get(name)).body, wanted)
+    plan = await client.run_plan(wanted or (), replace=replace)
+    if not plan.replaces:
+        await client.carry_out(plan)
+        echo(f"dijob/{name} created")
+        return
+    echo(f"deleting dijob/{name} and its pods", err=True)
+    with keep_manifests(name, client.namespace, plan.bodies):
+        await client.carry_out(plan)
+    echo(f"dijob/{name} replaced")
+
+
+def _read_code(place: str) -> "Code":
+    with client_errors():
+        from dijob.client.code import read_code
+
+        return read_code(place)
+
+
+def _follow(where: Where, name: str, timeout: float | None) -> None:
+    """Print the logs until the job ends, and its state on stderr until it runs."""
+    narrate = Narrator()
+
+    def seen(job: "Job") -> None:
+        if job.phase != "Running":
+            narrate(job)
+
+    async def act(client: "AsyncClient") -> "Outcome":
+        waiting = asyncio.create_task(client.wait(name, timeout=timeout, seen=seen))
+        printing = asyncio.create_task(print_logs(client, name))
+        try:
+            # An error of either ends both, such as a missing permission to read logs.
+            outcome, _ = await asyncio.gather(waiting, printing)
+            return outcome
+        finally:
+            waiting.cancel()
+            printing.cancel()
+            await asyncio.gather(waiting, printing, return_exceptions=True)
+
+    try:
+        print_outcome(call_client(where, act))
+    except KeyboardInterrupt:
+        echo(f"dijob/{name} keeps running: see kubectl dijob logs {name} -f", err=True)
+        raise
 
 
 async def _watch_job(client: "AsyncClient", name: str, timeout: float | None) -> "Outcome":
@@ -215,7 +336,9 @@ async def _watch_job(client: "AsyncClient", name: str, timeout: float | None) ->
     return await watch_job(client, name, timeout)
 
 
-def _print_manifests(bodies: Sequence[Body], kind: str) -> None:
+def _print_manifests(bodies: Sequence[Body] | None, kind: str) -> None:
+    if bodies is None:
+        raise CliError("--dry-run requires --image and a COMMAND", Exit.USAGE)
     if kind == "json":
         listed = {"apiVersion": "v1", "kind": "List", "items": list(bodies)}
         echo(format_object(bodies[0] if len(bodies) == 1 else listed, kind), nl=False)

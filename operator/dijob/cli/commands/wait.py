@@ -16,6 +16,7 @@ from dijob.cli.printing import echo
 
 if TYPE_CHECKING:
     from dijob.client import AsyncClient, Outcome
+    from dijob.client.waiting import Goal
 
 GOALS = ("finished", "succeeded", "running")
 
@@ -30,7 +31,7 @@ def check_timeout(timeout: float | None, *, waits: bool, by: str) -> None:
 
 
 def wait_for_outcome(
-    where: Where, name: str, goal: str = "finished", timeout: float | None = None
+    where: Where, name: str, goal: "Goal" = "finished", timeout: float | None = None
 ) -> None:
     """Wait for one job and print its outcome. Raises CliError if the job did not succeed."""
     print_outcome(call_client(where, lambda client: client.wait(name, goal, timeout, Narrator())))
@@ -89,7 +90,7 @@ def print_outcomes(found: "Sequence[Outcome | BaseException]") -> None:
 )
 @options.timeout_option()
 @options.cluster_options
-def wait_command(where: Where, name: str, goal: str, timeout: float | None) -> None:
+def wait_command(where: Where, name: str, goal: "Goal", timeout: float | None) -> None:
     """Wait until a job ends, and exit with its outcome.
 
     Changes to the job's phase, message and progress are printed on stderr. Exit codes: 0 the job

@@ -42,7 +42,7 @@ from dijob.client.connection import ClientConnection, ClientRequest
 from dijob.client.errors import NO_SUCH_KIND, raise_if_unauthenticated
 from dijob.client.resources import DIJOBS, PODS, Resource
 from dijob.core.options import Options
-from dijob.core.render.scheduling import ENGINES, engine_of
+from dijob.core.render.scheduling import ENGINES, engine_of, kueue
 from dijob.names import Engine
 
 Data = dict[str, Any]
@@ -202,7 +202,7 @@ class _Asking:
         engine = engine_of(job, Options().engine, ())
         queue = await find_queue(self.connection, job, engine)
         if queue is None:
-            return []
+            return [FitFinding(NO, kueue.NOT_SERVED)] if kueue.queue_name(job) else []
         if queue.unread:
             return [FitFinding(UNKNOWN, f"{queue.unread}, so this was not checked")]
         if queue.problem:
@@ -226,9 +226,9 @@ class _Asking:
         if pods is None:
             text = "nodes: you may not list the pods of all namespaces, so room was not checked"
             return [*images, FitFinding(UNKNOWN, text)]
-        gang = engine_of(job, Options().engine, ()) is not Engine.NONE
-        least = job.spec.gang_minimum if gang else job.spec.minimum
-        room = into_nodes(specs, min(least, len(specs)), free_resources(nodes, pods))
+        engine = engine_of(job, Options().engine, ())
+        together = 0 if engine in (Engine.NONE, Engine.KUEUE) else job.spec.gang_minimum
+        room = into_nodes(specs, job.spec.minimum, free_resources(nodes, pods), together)
         return [*images, room]
 
     async def _limits(self, space: str, tried: Sequence["_TriedPod"]) -> list[FitFinding]:

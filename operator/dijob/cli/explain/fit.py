@@ -103,9 +103,11 @@ def free_resources(nodes: Iterable[Body], pods: Iterable[Body]) -> list[NodeRoom
     return list(found.values())
 
 
-def into_nodes(specs: Sequence[Body], minimum: int, places: Sequence[NodeRoom]) -> FitFinding:
+def into_nodes(
+    specs: Sequence[Body], minimum: int, places: Sequence[NodeRoom], together: int = 0
+) -> FitFinding:
     """Return whether all pods, or at least the minimum to start the job, currently fit on the
-    nodes.
+    nodes. `together` is how many pods get nodes at the same time, or not at all.
 
     Each pod is placed on the first node that fits. An optimal placement may fit more pods.
     """
@@ -128,10 +130,15 @@ def into_nodes(specs: Sequence[Body], minimum: int, places: Sequence[NodeRoom]) 
         )
     # The reason that applies to most nodes is the most useful one.
     reason = max(why, key=lambda one: why[one]) if why else "no node is ready"
-    verdict = YES if placed >= minimum else NO
+    # The specs can include the pod of a Redis server.
+    needed = min(max(minimum, together), len(specs))
+    verdict = YES if placed >= needed else NO
     text = f"nodes: {placed} of {pods} fit now ({nodes} ready); limited by: {reason}"
-    begins = f"; the job starts with {minimum}" if verdict is YES else ""
-    return FitFinding(verdict, f"{text}{begins}{_unchecked_rules(specs)}")
+    if verdict is YES:
+        text += f"; the job starts with {needed}"
+    elif placed < together:
+        text += f"; no pod gets a node before {together} fit at the same time"
+    return FitFinding(verdict, f"{text}{_unchecked_rules(specs)}")
 
 
 def into_quotas(

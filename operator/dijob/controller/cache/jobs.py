@@ -129,6 +129,13 @@ class Jobs:
         figures = (status.get("goodput") for status in statuses)
         return Counter(str(each.get("activity")) for each in figures if isinstance(each, Mapping))
 
+    def stalled(self) -> int:
+        """Count the running jobs whose training makes no progress (status.stall)."""
+        statuses = (body.get("status") or {} for body in self._bodies.values())
+        running = (status for status in statuses if status.get("phase") == "Running")
+        stalls = (status.get("stall") for status in running)
+        return sum(isinstance(each, Mapping) and bool(each.get("since")) for each in stalls)
+
     def versions(self) -> dict[str, int]:
         """Return a map from the uid of each job to its known version."""
         bodies = (body["metadata"] for body in self._bodies.values())

@@ -6,8 +6,10 @@ the state of their programs and the lists that they have.
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from dijob import names
@@ -15,7 +17,7 @@ from dijob.api.status import format_time
 from dijob.controller.cache.store import Store
 from dijob.core.addresses import NO_LIST, ListCopy
 from dijob.core.observed.parse import list_copy
-from dijob.core.observed.progress import ProgressReport
+from dijob.core.observed.progress import ProgressReport, RankProgress
 from dijob.core.observed.reports import LauncherReport, LauncherState, with_report
 from dijob.core.observed.views import Pod
 from dijob.process.clock import SYSTEM, Clock
@@ -31,6 +33,9 @@ PATIENCE_SECONDS = 2.0
 # reconciled for this long. It is longer than PATIENCE_SECONDS, because a Service may still lead to
 # the operator's former pod.
 RETURN_SECONDS = 5.0
+# A launcher reports in whole seconds how long its program has made no progress. Two reports about
+# the same time differ by less than this.
+ROUNDING_SECONDS = 2.0
 
 NOTHING = ListCopy()
 
@@ -53,6 +58,11 @@ class _Launcher:
     message for it, and `copy` the list in that message. `sent` is the list in the last response.
     `missing_since` is when the operator noticed, in monotonic seconds, that it runs without a
     connection.
+
+    `progress` is the newest progress of its program, and `moved` when the program last made
+    progress, in monotonic seconds. `asked` is the newest request for the stack of the program's
+    main thread since then ("": there was none), `told` the
+    newest request that was sent, and `stack` the answer.
     """
 
     report: LauncherReport | None = None
@@ -62,6 +72,11 @@ class _Launcher:
     sent: ListCopy = NOTHING
     connection: Connection | None = None
     missing_since: float | None = None
+    progress: ProgressReport | None = None
+    moved: float | None = None
+    asked: str = ""
+    told: str = ""
+    stack: str | None = None
 
 
 @dataclass
@@ -141,6 +156,48 @@ class Launchers:
         _deliver(known)
         if before != (known.report, known.has):
             self.on_change(pod.owner)
+
+    def note_progress(self, pod: Pod, report: ProgressReport | None, stack: str | None) -> None:
+        """Record the progress in a report, and the stack of the program's main thread. If the
+        operator has asked for the stack, an answer and a progress after it are news.
+        """
+        known = self._of(pod)
+        was, asked = known.moved, known.asked
+        known.progress = report
+        if report is None:
+            known.moved = None
+        else:
+            moved = self.clock.monotonic() - (report.idle_seconds or 0)
+            known.moved = moved if was is None or moved > was + ROUNDING_SECONDS else was
+        if known.moved != was:
+            known.asked, known.stack = "", None
+        elif asked and known.stack is None:
+            known.stack = stack
+        if asked and (known.moved != was or known.stack is not None):
+            self.on_change(pod.owner)
+
+    def ask_stack(self, pod: Pod) -> None:
+        """Ask a launcher for the stack of its program's main thread."""
+        known = self._of(pod)
+        known.asked = secrets.token_hex(4)
+        known.said = {**(known.said or {}), names.ANNOTATION_STACKS: known.asked}
+        _deliver(known)
+
+    def progress_of(self, pod: Pod, now: datetime) -> RankProgress:
+        """Return what a launcher has reported about the progress of its program."""
+        known, report = self._of(pod), ProgressReport()
+        moved = None
+        if known.moved is not None:
+            report = known.progress or report
+            moved = now - timedelta(seconds=self.clock.monotonic() - known.moved)
+        return RankProgress(
+            connected=known.connection is not None,
+            moved=moved,
+            iteration=report.iteration,
+            waiting_percent=report.waiting_percent,
+            asked=bool(known.asked),
+            stack=known.stack,
+        )
 
     def leave(self, pod: Pod, connection: Connection) -> None:
         """Note that a connection has been closed."""
@@ -270,10 +327,11 @@ def _namespace(pod: Pod) -> str:
 
 
 def _deliver(known: _Launcher) -> None:
-    """Respond to the launcher's request if there is one, and if the launcher lacks the list. If
-    there is none, the next request gets the response.
+    """Respond to the launcher's request if there is one, and if the launcher lacks the list or is
+    asked for a stack. If there is none, the next request gets the response.
     """
-    if known.connection is None or known.said is None or known.copy == known.sent:
+    asked = known.asked not in ("", known.told)
+    if known.connection is None or known.said is None or (known.copy == known.sent and not asked):
         return
     if known.connection.answer(known.said):
-        known.sent = known.copy
+        known.sent, known.told = known.copy, known.asked

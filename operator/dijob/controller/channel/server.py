@@ -24,7 +24,7 @@ from typing import Any
 
 from dijob.controller import metrics
 from dijob.controller.channel.launchers import Annotations, Launchers
-from dijob.core.observed.progress import ProgressReport, parse_progress
+from dijob.core.observed.progress import ProgressReport, parse_progress, parse_stack
 from dijob.core.observed.reports import LauncherState
 from dijob.core.observed.views import Pod
 from dijob.names import GROUP
@@ -215,6 +215,7 @@ class LauncherConnection(asyncio.Protocol):
         self._pod, self._nonce = pod, said.nonce
         self._prove()
         self._server.launchers.receive(pod, self, said.state, said.ip, said.has)
+        self._server.launchers.note_progress(pod, said.progress, said.stack)
         if said.progress is not None:
             self._server.launchers.on_progress(pod.owner, said.progress)
 
@@ -269,6 +270,7 @@ class _Said:
     state: LauncherState
     has: Annotations | None
     progress: ProgressReport | None
+    stack: str | None
 
 
 def _read_report(body: bytes) -> _Said:
@@ -279,7 +281,8 @@ def _read_report(body: bytes) -> _Said:
         if has is not None:
             has = {f"{GROUP}/{key}": str(text) for key, text in has.items()}
         state, progress = LauncherState(given["state"]), parse_progress(given.get("progress"))
-        return _Said(job, pod, ip, nonce, state=state, has=has, progress=progress)
+        stack = parse_stack(given.get("stack"))
+        return _Said(job, pod, ip, nonce, state=state, has=has, progress=progress, stack=stack)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise _RefusedRequest(400, f"the request is not a report: {error!r}") from error
 

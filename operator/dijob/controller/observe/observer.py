@@ -3,10 +3,11 @@
 The plan is a pure function, so everything that it depends on must be in `Observed`.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from dijob.api.model import DIJob
+from dijob.api.model import DIJob, Metadata
 from dijob.controller.cache.children import Children
 from dijob.controller.channel.launchers import Launchers
 from dijob.controller.observe.delivery import LauncherDelivery
@@ -15,6 +16,7 @@ from dijob.controller.observe.memory import JobMemory
 from dijob.core.members import gang_of
 from dijob.core.observed import complaints, pod_events
 from dijob.core.observed.mounting import mount_warning
+from dijob.core.observed.progress import JobProgress
 from dijob.core.observed.ranked import by_rank
 from dijob.core.observed.views import Isolation, Observed, Pod, Room, Throttling
 from dijob.core.options import is_isolated, option_warnings
@@ -33,6 +35,8 @@ class Observer:
         throttle: Throttle,
         delivery: LauncherDelivery,
     ) -> None:
+        # Returns the newest progress of a job, without that of its ranks.
+        self.newest_progress: Callable[[Metadata], JobProgress] = lambda _: JobProgress()
         self._delivery = delivery
         self._launchers = launchers
         self._children = children
@@ -56,6 +60,7 @@ class Observer:
         # A warning from a pod's start is out of date once the pod has an address.
         silent = {pod.uid for pod in (*pods.values(), *unranked) if not pod.has_arrived}
         return Observed(
+            progress=self._progress_of(job, pods, now),
             pods=pods,
             unranked=unranked,
             existing=self._children.existing(owner),
@@ -83,6 +88,13 @@ class Observer:
             isolation=Isolation(is_isolated(job, options), self._children.policies(job)),
             warnings={uid: text for uid, text in memory.pods.warnings.items() if uid in silent},
         )
+
+    def _progress_of(self, job: DIJob, pods: Mapping[int, Pod], now: datetime) -> JobProgress:
+        if job.spec.stall_seconds is None:
+            return JobProgress()
+        with_channel = {rank: pod for rank, pod in pods.items() if pod.made.channel_key}
+        ranks = {rank: self._launchers.progress_of(pod, now) for rank, pod in with_channel.items()}
+        return replace(self.newest_progress(job.metadata), ranks=ranks)
 
     def _mounted(self, pod: Pod, memory: JobMemory) -> Pod:
         """Return the view of a pod, which says that the pod must be re-created if its node cannot

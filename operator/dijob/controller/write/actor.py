@@ -25,6 +25,7 @@ from dijob.controller.write.pod_writes import PodWrites
 from dijob.controller.write.queue_writes import QueueWrites
 from dijob.core.actions import (
     Action,
+    AskStack,
     ChangeBudget,
     ChangePolicy,
     ChangeScheduling,
@@ -151,6 +152,8 @@ class Actor:
                 return self._remind(batch, action)
             case ConfirmEnds():
                 return self._confirm(batch, action)
+            case AskStack():
+                return self._ask_stack(action)
             case ForceDeletePod():
                 return self._force(batch.job, action)
             case EndPod():
@@ -268,6 +271,10 @@ class Actor:
         pod = self._pods.find(action.uid)
         if pod is None or not self._launchers.confirm(pod, action.ends):
             await self._writes.confirm(batch.job, action)
+
+    async def _ask_stack(self, action: AskStack) -> None:
+        if (pod := self._pods.find(action.uid)) is not None:
+            self._launchers.ask_stack(pod)
 
     async def _release(self, batch: Batch, action: ReleasePod) -> None:
         # The release is noted before the request is sent. Otherwise, if a watch reported the

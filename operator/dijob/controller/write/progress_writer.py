@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from dijob.api.model import Metadata
 from dijob.api.parse import parse_status
 from dijob.api.reported import Progress, count_repeated, in_words
 from dijob.api.status import format_time
 from dijob.controller.cache.jobs import Jobs
 from dijob.controller.cache.stored_progress import read_figures, read_progress
 from dijob.core import pace
-from dijob.core.observed.progress import ProgressReport
+from dijob.core.observed.progress import JobProgress, ProgressReport
 from dijob.core.report.time_spent import has_restarted_since
 from dijob.kube.api import Api, Json, RequestError
 from dijob.kube.kinds import JOBS
@@ -101,6 +102,16 @@ class ProgressWriter:
             return
         known.due = self._clock.monotonic() + self._interval()
         known.fresh = known.time != part["progress"]["time"] or known.values != _dump_back(part)
+
+    def newest(self, job: Metadata) -> JobProgress:
+        """Return the newest progress of a job, without that of its ranks. It need not have been
+        written yet, and an earlier operator, or the HTTP server, may have written it.
+        """
+        stored = read_progress(self.jobs.get((job.namespace, job.name)))
+        known = self._known.get(job.uid)
+        if known is None or not known.time or known.time < stored.time:
+            return JobProgress(stored.time, stored.iteration)
+        return JobProgress(known.time, known.values.get("iteration"))
 
     async def run(self) -> None:
         """Write the progress that is due, until canceled."""

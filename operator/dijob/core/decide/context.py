@@ -17,6 +17,7 @@ from dijob.core.membership.address_list import recover_revision
 from dijob.core.membership.losses import Loss, loss_of
 from dijob.core.membership.policy import Policy
 from dijob.core.membership.rendezvous import Rendezvous
+from dijob.core.membership.stalls import Standstill, find_standstill
 from dijob.core.membership.world import World
 from dijob.core.observed.services import changed_fields
 from dijob.core.observed.silence import with_silence
@@ -70,6 +71,11 @@ class Context:
         loss.
         """
         return loss_of(self.world)
+
+    @cached_property
+    def stall(self) -> Standstill | None:
+        """The time for which the training has made no progress; None if this is not judged now."""
+        return find_standstill(self.job, self.world, self.observed.progress, self.now)
 
     @cached_property
     def unpublished(self) -> tuple[Pod, ...]:

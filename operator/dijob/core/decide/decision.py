@@ -19,6 +19,7 @@ from dijob.core.decide import (
     queueing,
     re_rendezvous,
     requeue,
+    stalls,
     steps,
     suspension,
 )
@@ -99,6 +100,8 @@ def _decide_start_or_run(ctx: Context) -> JobDecision:
     """Decide about a job that is starting or running, and whose template has not changed."""
     if loss := ctx.loss or re_rendezvous.size_change_loss(ctx):
         return _write_first(re_rendezvous.record_loss(ctx, loss))
+    if loss := stalls.stall_loss(ctx):
+        return _write_first(stalls.record_restart(re_rendezvous.record_loss(ctx, loss), loss))
     if release := _decide_release(ctx):
         return release
     if due := address_writes.next_list(ctx):

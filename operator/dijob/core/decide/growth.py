@@ -29,6 +29,7 @@ class Obstacle(StrEnum):
     )
     TOPOLOGY = "Kueue chooses the nodes of this job, and cannot add ranks to such a job"
     POD_SETS = "its Workload does not have the pod sets that a new one would have"
+    QUEUE = "the label kueue.x-k8s.io/queue-name no longer names the queue with which the job runs"
 
 
 REMEDY: Final = "to request all ranks, suspend and resume the job"
@@ -36,6 +37,10 @@ REMEDY: Final = "to request all ranks, suspend and resume the job"
 
 def find_obstacle(ctx: Context, found: Workload) -> Obstacle:
     """Return why the job cannot grow unless it is suspended and resumed."""
+    # A larger Workload in the queue of another ClusterQueue would need quota for all ranks, and
+    # could even preempt the smaller one.
+    if found.queue != kueue.queue_name(ctx.job):
+        return Obstacle.QUEUE
     if any(one.by_topology for one in found.assigned.values()):
         return Obstacle.TOPOLOGY
     # Kueue compares the pod sets of both Workloads by their positions.
@@ -83,7 +88,7 @@ def growth_is_missing(ctx: Context) -> bool:
     seen, found = ctx.observed.queue, ctx.observed.queue.workload
     if not seen.known or found is None or not found.runs or found.replaced:
         return False
-    if seen.growth or not (seen.held_back and seen.slices and kueue.queue_name(ctx.job)):
+    if seen.growth or not (seen.held_back and seen.slices):
         return False
     return find_obstacle(ctx, found) is Obstacle.NONE
 

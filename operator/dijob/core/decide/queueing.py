@@ -138,9 +138,10 @@ def _has_pods(ctx: Context) -> bool:
 
 
 def workload_is_missing(ctx: Context) -> bool:
-    """Whether the job needs a Workload and has none."""
+    """Whether the job needs a Workload and has none. It needs one when its pods are gone."""
     seen = ctx.observed.queue
-    wanted = uses_queue(ctx) and not ctx.job.spec.suspend and not ctx.job.status.ended
+    stops = ctx.job.spec.suspend or ctx.job.status.ended or _has_pods(ctx)
+    wanted = uses_queue(ctx) and not stops
     return wanted and seen.known and seen.workload is None and bool(kueue.queue_name(ctx.job))
 
 

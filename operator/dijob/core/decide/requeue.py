@@ -15,6 +15,7 @@ from dijob.core.decide import (
     growth,
     queueing,
     scheduling,
+    stalls,
     steps,
 )
 from dijob.core.decide.context import Context
@@ -75,10 +76,12 @@ def _queue_waits(ctx: Context) -> Iterator[float]:
         return
     if not seen.known:
         yield UNKNOWN_SECONDS if seen.served else LOOK_AGAIN_SECONDS[1]
-    elif queueing.workload_is_missing(ctx):
-        # Without its priority class, the Workload cannot be created yet.
-        read_in = (seen.read_in or 0.0) if seen.unread else 0.0
-        yield max(steps.wait_to_make(ctx, queueing.workload_key(ctx)), read_in, UNKNOWN_SECONDS)
+    elif seen.workload is None:
+        if queueing.workload_is_missing(ctx):
+            # Without its priority class, the Workload cannot be created yet.
+            read_in = (seen.read_in or 0.0) if seen.unread else 0.0
+            wait = steps.wait_to_make(ctx, queueing.workload_key(ctx))
+            yield max(wait, read_in, UNKNOWN_SECONDS)
     elif seen.read_in is not None:
         yield max(seen.read_in, 0.0) + STAMPED_SECONDS
 
@@ -109,7 +112,7 @@ def while_watching(ctx: Context, status: Status) -> float:
 
 def while_advancing(ctx: Context, status: Status) -> float:
     """Return the seconds until the first of the times that the job waits for."""
-    waits = (*_pod_waits(ctx), *_list_waits(ctx), *_service_waits(ctx))
+    waits = (*_pod_waits(ctx), *_list_waits(ctx), *_service_waits(ctx), *stalls.waits(ctx))
     # The result is never 0, because this plan already does what is due.
     return max(min([while_watching(ctx, status), *waits]), 0.1)
 

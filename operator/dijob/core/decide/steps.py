@@ -26,6 +26,7 @@ from dijob.core.decide import (
     program_starts,
     queueing,
     scheduling,
+    stalls,
 )
 from dijob.core.decide.context import REDIS_KINDS, Context
 from dijob.core.decide.deletion import delete_pods, force_delete_lost_pods, release_pod
@@ -48,6 +49,7 @@ def next_actions(ctx: Context) -> tuple[Action, ...]:
         *default_replicas(ctx),
         *program_starts.confirm_failures(ctx),
         *address_writes.publish_peer_list(ctx),
+        *stalls.ask_stacks(ctx),
         *_policy_actions(ctx),
         *_scheduling_actions(ctx),
         *_queue_actions(ctx),

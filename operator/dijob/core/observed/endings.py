@@ -18,6 +18,9 @@ Body = Mapping[str, Any]
 
 # Below this header the frames are indented; the first line that is not indented is the exception.
 TRACEBACK = "Traceback (most recent call last):"
+# A frame of a traceback. A termination message keeps only the end of the output, so the header of a
+# long traceback may be missing.
+FRAME = re.compile(r'\s+File ".*", line \d+')
 # torchrun's summary. Its traceback is that of torchrun, not of the worker that failed
 # (torch/distributed/elastic/multiprocessing/errors).
 TORCHRUN = re.compile(
@@ -189,7 +192,8 @@ def find_headline(text: str, *, healthy: bool = False) -> str:
 
 def _exception_line(lines: list[str]) -> str:
     headers = [at for at, line in enumerate(lines) if line == TRACEBACK]
-    after = lines[headers[-1] + 1 :] if headers else []
+    starts = headers or [at for at, line in enumerate(lines) if FRAME.match(line)]
+    after = lines[starts[-1] + 1 :] if starts else []
     return next((line for line in after if line[:1].strip()), "")
 
 

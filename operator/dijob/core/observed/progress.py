@@ -6,11 +6,14 @@ its bounds is ignored.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 # JSON readers keep integers up to this number exactly.
 MOST_COUNT = 2**53
+# The launcher sends at most this many bytes (its stacks/stacks.go).
+MOST_STACK = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,35 @@ class ProgressReport:
         return {name: value for name, value in found.items() if value is not None}
 
 
+@dataclass(frozen=True, slots=True)
+class RankProgress:
+    """What is known about the progress of one rank.
+
+    `connected`: its launcher is connected. `moved` is when the rank last made progress since its
+    program started (None: never). `asked`: the launcher has been asked for the stack of the
+    program's main thread since then. `stack` is its answer, as faulthandler writes it ("": the
+    program did not answer), or None if it has not answered yet.
+    """
+
+    connected: bool = False
+    moved: datetime | None = None
+    iteration: int | None = None
+    waiting_percent: int | None = None
+    asked: bool = False
+    stack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobProgress:
+    """The progress of a job with stallSeconds. `reported` is when the job last made progress
+    according to its newest report, also of an earlier run of its programs ("": there was none).
+    """
+
+    reported: str = ""
+    iteration: int | None = None
+    ranks: Mapping[int, RankProgress] = field(default_factory=dict)
+
+
 def parse_progress(given: object) -> ProgressReport | None:
     """Return the progress in a launcher's report, or None if it has no valid value."""
     if not isinstance(given, Mapping):
@@ -44,6 +76,12 @@ def parse_progress(given: object) -> ProgressReport | None:
     found = {field: read(given.get(name)) for field, (name, read) in _FIELDS.items()}
     report = ProgressReport(**found)
     return report if report.values else None
+
+
+def parse_stack(given: object) -> str | None:
+    """Return the stack in a launcher's report, or None if it has none."""
+    text = given.get("text") if isinstance(given, Mapping) else None
+    return text[:MOST_STACK] if isinstance(text, str) else None
 
 
 def _integer(most: int) -> Callable[[object], Any]:

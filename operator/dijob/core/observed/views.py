@@ -14,6 +14,7 @@ from typing import Any
 from dijob.api.problems import Problem
 from dijob.core.addresses import ListCopy
 from dijob.core.observed.containers import Containers
+from dijob.core.observed.progress import JobProgress
 from dijob.core.observed.queue_views import QueueView
 from dijob.core.observed.termination import NOT_DELETED, Termination
 from dijob.names import Engine
@@ -387,6 +388,8 @@ class Observed:
     the job's queue, if its engine is Kueue. `budgets` maps the names of the job's
     PodDisruptionBudgets to the objects (None: it does not exist). A name that is missing has not
     been read yet.
+
+    From the launchers: `progress` of a job with stallSeconds.
     """
 
     pods: Mapping[int, Pod] = field(default_factory=dict)
@@ -407,6 +410,7 @@ class Observed:
     scheduling: EngineView = EngineView()
     queue: QueueView = field(default_factory=QueueView)
     budgets: Mapping[str, BudgetView | None] = field(default_factory=dict)
+    progress: JobProgress = field(default_factory=JobProgress)
 
     def unranked_pod(self, name: str) -> Pod | None:
         """Return the pod of this name among those without a rank."""

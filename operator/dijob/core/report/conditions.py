@@ -24,6 +24,7 @@ from dijob.core.observed.grouping import MESSAGE_LIMIT, shorten_message
 from dijob.core.report import shared_objects
 from dijob.core.report.optional import optional_conditions, without_peers
 from dijob.core.report.past_failures import past_failures
+from dijob.core.report.stalls import stall_facts
 from dijob.reasons import (
     AddressesReady,
     Invalid,
@@ -50,6 +51,7 @@ def progress_facts(ctx: Context) -> list[Fact]:
         _running_fact(ctx),
         _peers_ready(ctx),
         *optional_conditions(ctx),
+        *stall_facts(ctx),
     ]
 
 

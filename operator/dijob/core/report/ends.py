@@ -19,6 +19,7 @@ from dijob.reasons import (
     Failed,
     GangScheduled,
     PeersReady,
+    ProgressStalled,
     Reason,
     Running,
     Succeeded,
@@ -125,6 +126,9 @@ def _end_conditions(ctx: Context, fact: Fact) -> list[Fact]:
         over.append(GangScheduled.Finished)
     if is_true(ctx.job.status, Suspended):
         over.append(Suspended.Finished)
+    # If the job has failed, the condition stays, because it may explain the failure.
+    if is_true(ctx.job.status, ProgressStalled) and isinstance(fact.reason, Succeeded):
+        over.append(ProgressStalled.NotChecked)
     return [
         *optional_conditions(ctx),
         *(Fact(reason, "the job has ended") for reason in over),

@@ -29,6 +29,7 @@ CAUSES: Final = (
     AddressesReady.ListLost.name,
     AddressesReady.Scaled.name,
     AddressesReady.FailurePolicy.name,
+    AddressesReady.ProgressStalled.name,
     CRASHED,
 )
 # A peer list becomes stale for these reasons although no rank was lost, so the time until all

@@ -12,7 +12,11 @@ from dijob.core.observed.views import Pod
 from dijob.reasons import AddressesReady
 
 # The reasons of losses that a failed program caused.
-FAILURES = (AddressesReady.PodFailed.name, AddressesReady.FailurePolicy.name)
+FAILURES = (
+    AddressesReady.PodFailed.name,
+    AddressesReady.FailurePolicy.name,
+    AddressesReady.ProgressStalled.name,
+)
 
 
 def past_failures(ctx: Context) -> str:

@@ -63,12 +63,7 @@ def _obstacle(ctx: Context) -> Fact | None:
     if not seen.enabled:
         return Fact(GangScheduled.NotServed, NOT_ENABLED)
     if not seen.served:
-        text = (
-            f"the cluster does not serve {kueue.KIND} of {kueue.API}, so the job cannot be queued"
-            " (kubectl api-resources --api-group=kueue.x-k8s.io shows what it serves): install"
-            " Kueue, or remove the label kueue.x-k8s.io/queue-name"
-        )
-        return Fact(GangScheduled.NotServed, text)
+        return Fact(GangScheduled.NotServed, kueue.NOT_SERVED)
     if seen.unread:
         return Fact(GangScheduled.GroupRefused, seen.unread)
     if seen.workload is None and not kueue.queue_name(ctx.job):

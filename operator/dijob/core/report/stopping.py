@@ -11,6 +11,7 @@ from dijob.core.observed.termination import held_by
 from dijob.core.report import conditions
 from dijob.core.report.optional import optional_conditions
 from dijob.core.report.queueing import hold_message
+from dijob.core.report.stalls import stall_facts
 from dijob.reasons import AddressesReady, PeersReady, PodsCreated, Running, Suspended, Terminating
 
 # Finalizers that the API server sets for the garbage collector; their names would explain nothing.
@@ -38,7 +39,8 @@ def suspension_facts(ctx: Context) -> list[Fact]:
         PeersReady.Suspended,
         state,
     )
-    return [*(Fact(reason, message) for reason in conditions), *optional_conditions(ctx)]
+    facts = (Fact(reason, message) for reason in conditions)
+    return [*facts, *optional_conditions(ctx), *stall_facts(ctx)]
 
 
 def deletion_facts(ctx: Context) -> list[Fact]:
@@ -55,7 +57,8 @@ def deletion_facts(ctx: Context) -> list[Fact]:
         PeersReady.Terminating,
     )
     pods = [Fact(reason, message) for reason in lacking]
-    return [*pods, *optional_conditions(ctx), deletion_wait_fact(ctx.job.metadata)]
+    optional = (*optional_conditions(ctx), *stall_facts(ctx))
+    return [*pods, *optional, deletion_wait_fact(ctx.job.metadata)]
 
 
 def deletion_wait_fact(job: Metadata) -> Fact:

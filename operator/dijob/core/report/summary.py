@@ -82,6 +82,7 @@ def _main_sentence(status: Status) -> str:
         *((shared, "False") for shared in SHARED if _is_problem(find_condition(status, shared))),
         (reasons.AddressesReady, "False"),
         *([(reasons.PeersReady, "False")] if is_true(status, reasons.Running) else []),
+        (reasons.ProgressStalled, "True"),
     ):
         condition = find_condition(status, type_)
         # "2 of 3 pods exist" is less informative than AddressesReady, which says why.

@@ -9,7 +9,7 @@ const KINDS = ["running", "repeated", "lost", "starting", "waiting"];
 export class Goodput {
   constructor() {
     this.sentence = h("p", { class: "share" });
-    this.bars = h("div", { class: "bars" });
+    this.bars = h("div", { class: "bars", tabindex: 0, role: "group", "aria-label": "Time of each rank" });
     const legend = KINDS.map((kind) => h("span", {}, swatch(kind), ` ${kind}`));
     this.legend = h("p", { class: "kinds", "aria-hidden": "true" }, ...legend);
     this.note = h("p", { class: "note" });

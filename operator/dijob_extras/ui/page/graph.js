@@ -50,12 +50,13 @@ export class Graph {
     this.nodes.clear();
     this.lines = [];
     this.svg.replaceChildren(this.title);
-    if (ranks.length > MOST) this.grid(width, ranks);
+    // Without connections, a grid says as much as a ring, and is smaller.
+    if (ranks.length > MOST || !pairs.length) this.grid(width, ranks);
     else this.ring(width, ranks, kind, pairs);
   }
 
   ring(width, ranks, kind, pairs) {
-    const height = Math.min(400, Math.max(ranks.length > 4 ? 310 : 240, width * 0.62));
+    const height = Math.min(340, 130 + 24 * ranks.length, Math.max(200, width * 0.7));
     const middle = [width / 2, height / 2];
     const hub = kind === "redis" ? SERVER : kind === "star" || kind === "torch" ? 0 : null;
     // In a star, the hub is in the middle. It has no place on the ring.
@@ -84,7 +85,7 @@ export class Graph {
   }
 
   grid(width, ranks) {
-    const cell = ranks.length > 400 ? 16 : 26;
+    const cell = ranks.length > 400 ? 16 : ranks.length > MOST ? 26 : 44;
     const columns = Math.max(1, Math.floor((width - 8) / cell));
     const height = Math.ceil(ranks.length / columns) * cell + 8;
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
@@ -154,7 +155,7 @@ function sentences(ranks, graph, selected) {
   if (bad.length > 5) said.push(`And ${bad.length - 5} more.`);
   const renewed = ranks.filter((one) => one.kind === "renewing").map((one) => one.rank);
   if (renewed.length) said.push(`${renewed.length === 1 ? "Rank" : "Ranks"} ${renewed.join(", ")}: restarting with the next peer list.`);
-  if (graph.total) said.push(`${graph.up} of ${graph.atLeast ? "at least " : ""}${graph.total} connections (${graph.shape}), derived from readiness; kubectl dijob topology inspects the sockets.`);
+  if (graph.total) said.push(`${graph.up} of ${graph.atLeast ? "at least " : ""}${graph.total} connections (${graph.shape}), estimated from Ready ranks.`);
   if (graph.note) said.push(`${graph.note[0].toUpperCase()}${graph.note.slice(1)}.`);
   return said;
 }

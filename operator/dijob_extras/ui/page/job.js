@@ -1,17 +1,19 @@
 // The page of one job.
 
-import { between, changes, duration, h, keyed, mark, say } from "./dom.js";
+import { between, changes, duration, h, keyed, mark, number, say } from "./dom.js";
+import { Details } from "./details.js";
+import { Failure } from "./failure.js";
 import { Goodput } from "./goodput.js";
 import { Graph } from "./graph.js";
 import { Log } from "./log.js";
 import { Progress } from "./chart.js";
 import { Story } from "./story.js";
+import { Tabs } from "./tabs.js";
 import { badge, show } from "./list.js";
 import { icon } from "./shapes.js";
 
 const MOST_ROWS = 100;
-const FIGURES = ["Ready", "Connections", "Revision", "Restarts", "Re-rendezvous", "Elapsed"];
-const HEAD = ["Rank", "State", "Task", "Node", "Address", "Restarts", "Revision"];
+const HEAD = ["Rank", "State", "Task", "Node", "Address", "Restarts", "Revision", "Use"];
 
 export class JobView {
   constructor(namespace, name, announce) {
@@ -19,95 +21,128 @@ export class JobView {
     this.name = name;
     this.announce = announce;
     this.base = `#/${namespace}/${name}`;
+    this.chosen = null;
     this.title = h("h1", { tabindex: -1 }, name);
     this.badge = badge();
     this.message = h("p", { class: "sentence" }, "Loading.");
-    this.remedy = h("p", { class: "remedy", hidden: true });
-    this.figures = new Map(FIGURES.map((label) => [label, h("dd", {}, "–")]));
+    this.advice = h("p", { class: "remedy", hidden: true });
+    this.failure = new Failure();
+    this.figures = h("dl", { class: "figures" });
+    this.drawFigures = changes((pairs) => this.figures.replaceChildren(...pairs.map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", {}, value)))));
     this.graph = new Graph((rank) => this.graph.select(this.graph.selected === rank ? null : rank));
     this.progress = new Progress();
     this.goodput = new Goodput();
     this.story = new Story();
-    this.log = new Log({ namespace, name }, (rank) => (location.hash = this.base + (rank && `/log/${rank}`)));
+    this.details = new Details();
+    this.log = new Log({ namespace, name }, (rank) => (location.hash = `${this.base}/log/${rank}`));
     this.rows = h("tbody", {});
     this.more = h("p", { class: "note" });
     this.rights = h("div", {});
-    this.element = h("div", { class: "view job" }, this.head(), this.body());
+    this.head = h("div", { class: "head" }, this.intro(), this.advice, this.failure.element, this.figures, this.story.strip);
+    this.cards = this.body();
+    this.element = h("div", { class: "view job" }, this.head, this.cards);
+    // Until the first data arrive, or if there is no such job, the cards would be empty.
+    this.cards.hidden = this.figures.hidden = true;
     this.refuse = changes((sentences) => this.rights.replaceChildren(...sentences.map((text) => h("p", { class: "remedy" }, `Not shown: ${text}`))));
     this.kinds = new Map();
   }
 
-  head() {
-    const figures = [...this.figures].map(([label, value]) => h("div", {}, h("dt", {}, label), value));
-    return h(
-      "div",
-      { class: "head" },
-      h("p", { class: "back" }, h("a", { href: "#/" }, "All jobs"), ` / ${this.namespace}`),
-      h("div", { class: "title" }, this.title, this.badge),
-      this.message,
-      this.remedy,
-      h("dl", { class: "figures" }, ...figures),
-    );
+  intro() {
+    const back = h("p", { class: "back" }, h("a", { href: "#/" }, "All jobs"), ` / ${this.namespace}`);
+    return h("div", { class: "intro" }, back, h("div", { class: "title" }, this.title, this.badge), this.message);
   }
 
   body() {
-    const head = h("tr", {}, ...HEAD.map((text) => h("th", { scope: "col" }, text)), h("th", { scope: "col" }, h("span", { class: "unseen" }, "Log")));
-    const table = h("table", { class: "plain ranks" }, h("caption", { class: "unseen" }, "The job's ranks"), h("thead", {}, head), this.rows);
-    const scroll = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Table of ranks" }, table);
+    const { program, commands, conditions, yamlTab } = this.details;
+    const tabs = new Tabs("Details", [
+      ["Ranks", "ranks", this.table()],
+      ["History", "history", this.story.list],
+      ["Conditions", "conditions", conditions],
+      ["Program", "program", program],
+      ["Commands", "commands", commands],
+      ["YAML", "yaml", yamlTab],
+    ]);
+    const graph = card("Ranks and connections", "map", this.graph.element);
     return h(
       "div",
       { class: "cards" },
-      h("div", { class: "side" }, card("Ranks and connections", "map", this.graph.element), card("Ranks", "table", this.rights, scroll, this.more), this.log.element),
-      h("div", { class: "side" }, card("Progress", "curves-card", this.progress.element), card("Goodput", "spent-card", this.goodput.element), card("History", "told", this.story.element)),
+      h("div", { class: "side" }, this.log.element, tabs.element),
+      h("div", { class: "side" }, graph, card("Progress", "curves-card", this.progress.element), card("Goodput", "spent-card", this.goodput.element)),
     );
+  }
+
+  table() {
+    const head = h("tr", {}, ...HEAD.map((text) => h("th", { scope: "col" }, text)), h("th", { scope: "col" }, h("span", { class: "unseen" }, "Log")));
+    const table = h("table", { class: "plain ranks" }, h("caption", { class: "unseen" }, "The job's ranks"), h("thead", {}, head), this.rows);
+    const scroll = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Table of ranks" }, table);
+    return h("div", {}, this.rights, scroll, this.more);
   }
 
   show(job) {
     const first = !this.job;
     this.job = job;
+    this.cards.hidden = this.figures.hidden = false;
     mark(this.element, "data-gone", null);
+    mark(this.element, "data-tone", job.tone);
     show(this.badge, job);
     say(this.message, job.message);
-    const advice = job.phase === "Failed" ? job.failure : job.remedy;
-    this.remedy.hidden = !advice;
-    say(this.remedy, advice ? `${job.phase === "Failed" ? "" : "What to do: "}${advice}` : "");
-    this.figure("Ready", `${job.ready} of ${job.desired}`);
-    this.figure("Connections", job.graph.total ? `${job.graph.up} of ${job.graph.total}` : "–");
-    this.figure("Revision", String(job.list || "–"));
-    this.figure("Restarts", String(job.restarts));
-    this.figure("Re-rendezvous", String(job.renewals));
+    // The operator's message repeats the failure, so it comes after it.
+    this.failure.show(job.failure, job.message);
+    this.message.hidden = Boolean(job.failure);
+    this.advice.hidden = !job.advice || Boolean(job.failure);
+    say(this.advice, job.advice);
     this.graph.show(job);
     this.progress.show(job);
     this.goodput.show(job);
     this.story.show(job);
+    this.details.show(job);
     this.log.offer(job.ranks);
     this.refuse(job.unseen);
-    this.table(job.ranks);
+    this.fillTable(job.ranks);
     this.tick();
     this.news(job, first);
+    // Without a choice of the user, the log is that of the rank that has failed, or of rank 0.
+    if (this.chosen === null && this.log.rank !== String(job.logRank)) this.log.open(String(job.logRank));
   }
 
-  figure(label, text) {
-    say(this.figures.get(label), text);
+  spec(data) {
+    this.details.showSpec(data);
   }
 
-  table(ranks) {
+  /** Return labels with values: how far the job is, and what it has cost. */
+  counted() {
+    const { job } = this;
+    const ranks = job.phase === "Succeeded" ? ["Completed", `${job.done} of ${job.desired}`] : ["Ready", `${job.ready} of ${job.desired}`];
+    const elapsed = duration(between(job.started, job.ended));
+    return [
+      job.phase === "Failed" ? ["Ranks", String(job.desired)] : ranks,
+      ...job.figures.map(([label, value]) => [label, number(value)]),
+      Number.isFinite(job.goodput?.goodput) ? ["Goodput", `${Math.round(100 * job.goodput.goodput)} %`] : null,
+      ["Restarts", String(job.restarts)],
+      ["Re-rendezvous", String(job.renewals)],
+      ["Elapsed", job.deadline ? `${elapsed} of ${duration(job.deadline)}` : elapsed],
+    ].filter(Boolean);
+  }
+
+  fillTable(ranks) {
     // Of a large job, the ranks with problems come first.
-    const order = (one) => ["failed", "renewing", "waiting", "absent", "ready", "done"].indexOf(one.kind);
+    const order = (one) => ["failed", "renewing", "waiting", "absent", "stopped", "ready", "done"].indexOf(one.kind);
     const shown = ranks.length > MOST_ROWS ? [...ranks].sort((a, b) => order(a) - order(b) || a.rank - b.rank).slice(0, MOST_ROWS) : ranks;
     keyed(this.rows, shown, (one) => one.rank, () => this.row(), (row, one) => this.fill(row, one));
-    mark(this.element, "data-tasks", ranks.some((one) => one.task) ? "" : null);
+    mark(this.element, "data-tasks", ranks.some((one) => one.task));
+    mark(this.element, "data-lists", ranks.some((one) => one.list));
+    mark(this.element, "data-uses", ranks.some((one) => one.use));
     say(this.more, shown.length < ranks.length ? `Not listed: ${ranks.length - shown.length} ranks without a more urgent problem.` : "");
   }
 
   row() {
     const link = h("a", { class: "button" }, "Log");
-    const cells = ["state", "task", "node", "address", "restarts", "list"].map((name) => h("td", { class: name }));
+    const cells = ["state", "task", "node", "address", "restarts", "list", "use"].map((name) => h("td", { class: name }));
     return h("tr", {}, h("th", { scope: "row" }), ...cells, h("td", {}, link));
   }
 
   fill(row, one) {
-    const [rank, state, task, node, address, restarts, list, log] = row.children;
+    const [rank, state, task, node, address, restarts, list, use, log] = row.children;
     say(rank, String(one.rank));
     if (row.dataset.kind !== one.kind) state.replaceChildren(icon(one.kind), h("span", {}));
     mark(row, "data-kind", one.kind);
@@ -117,6 +152,7 @@ export class JobView {
     say(address, one.ip);
     say(restarts, String(one.restarts));
     say(list, String(one.list || ""));
+    say(use, one.use);
     mark(log.firstChild, "href", `${this.base}/log/${one.rank}`);
     mark(log.firstChild, "aria-label", `Log of rank ${one.rank}`);
   }
@@ -142,12 +178,15 @@ export class JobView {
 
   tick() {
     if (!this.job) return;
-    this.figure("Elapsed", duration(between(this.job.started, this.job.ended)));
+    this.drawFigures(this.counted());
     this.story.tick();
   }
 
+  /** Open the log of a rank, of all ranks ("all"), or the one that is useful now (null). */
   openLog(rank) {
-    if (this.log.rank !== rank) this.log.open(rank);
+    this.chosen = rank;
+    const wanted = rank ?? (this.job && String(this.job.logRank));
+    if (wanted && this.log.rank !== wanted) this.log.open(wanted);
     // If the user moves through the ranks with the arrow keys, the focus stays on the list of
     // ranks.
     if (rank === null || document.activeElement === this.log.select) return;

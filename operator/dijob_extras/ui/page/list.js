@@ -1,45 +1,121 @@
-// The list of jobs.
+// The list of jobs, with search, filters and an order.
 
-import { between, duration, h, keyed, mark, say } from "./dom.js";
+import { between, changes, duration, h, keyed, mark, say } from "./dom.js";
 
 const HEAD = ["Job", "Phase", "Ready", "Progress", "Age"];
+const PHASES = ["Running", "Starting", "Pending", "Suspended", "Succeeded", "Failed"];
 const OVER = new Set(["Succeeded", "Failed"]);
+// More rows are useless to a reader, and slow.
+const MOST_ROWS = 200;
+const PROBLEM = "problem";
+const newer = (a, b) => (a.created < b.created ? 1 : a.created > b.created ? -1 : 0);
+const ORDERS = {
+  active: ["Active first", (a, b) => OVER.has(a.phase) - OVER.has(b.phase) || newer(a, b)],
+  newest: ["Newest first", newer],
+  name: ["Name", (a, b) => a.name.localeCompare(b.name) || a.namespace.localeCompare(b.namespace)],
+  phase: ["Phase", (a, b) => PHASES.indexOf(a.phase) - PHASES.indexOf(b.phase) || newer(a, b)],
+  restarts: ["Most restarts", (a, b) => b.restarts - a.restarts || newer(a, b)],
+  size: ["Largest", (a, b) => b.gpus - a.gpus || b.desired - a.desired || newer(a, b)],
+};
+// The choices stay when the user opens a job and comes back.
+const wish = { text: "", phase: "", namespace: "", owner: "", order: "active" };
 
 export class List {
   constructor() {
     this.title = h("h1", { tabindex: -1 }, "Jobs");
-    this.summary = h("p", { class: "lead" }, "Loading.");
+    this.summary = h("p", { class: "lead", role: "status" }, "Loading.");
     this.body = h("tbody", { role: "rowgroup" });
     const head = h("tr", { role: "row" }, ...HEAD.map((text) => h("th", { scope: "col", role: "columnheader" }, text)));
     // On a phone, CSS shows each row as a card (display: grid). That removes the roles of a table,
     // so they are set explicitly.
-    this.table = h("table", { class: "jobs", role: "table", hidden: true }, h("caption", { class: "unseen" }, "Jobs, newest first"), h("thead", { role: "rowgroup" }, head), this.body);
-    this.element = h("div", { class: "view list" }, this.title, this.summary, this.table);
+    this.table = h("table", { class: "jobs", role: "table", hidden: true }, h("caption", { class: "unseen" }, "Jobs"), h("thead", { role: "rowgroup" }, head), this.body);
+    this.search = h("input", { type: "search", placeholder: "Search names, images, owners, messages", "aria-label": "Search jobs" });
+    this.search.value = wish.text;
+    this.search.addEventListener("input", () => this.wish("text", this.search.value));
+    this.selects = Object.fromEntries(["phase", "namespace", "owner", "order"].map((name) => [name, this.choice(name)]));
+    this.tools = h("div", { class: "tools", role: "search" }, this.search, ...Object.values(this.selects));
+    this.offer(this.selects.order, Object.entries(ORDERS).map(([name, [words]]) => [name, words]), "order");
+    this.element = h("div", { class: "view list" }, h("div", { class: "list-head" }, this.title, this.tools), this.summary, this.table);
+    this.options = changes((phases, namespaces, owners) => this.offerAll(phases, namespaces, owners));
     this.jobs = [];
+    this.shown = [];
+  }
+
+  choice(name) {
+    const select = h("select", { "aria-label": { phase: "Phase", namespace: "Namespace", owner: "Owner", order: "Order" }[name] });
+    select.addEventListener("change", () => this.wish(name, select.value));
+    return select;
+  }
+
+  wish(name, value) {
+    wish[name] = value;
+    this.draw();
   }
 
   show({ jobs, scope }) {
-    this.jobs = [...jobs].sort((a, b) => OVER.has(a.phase) - OVER.has(b.phase) || (a.created < b.created ? 1 : -1));
-    this.table.hidden = !jobs.length;
+    this.jobs = jobs;
+    this.scope = scope;
+    const several = (key) => [...new Set(jobs.map((job) => job[key]))].filter(Boolean).sort();
+    this.options(PHASES.filter((phase) => jobs.some((job) => job.phase === phase)), several("namespace"), several("owner"));
+    this.draw();
+  }
+
+  offerAll(phases, namespaces, owners) {
+    this.offer(this.selects.phase, [["", "All phases"], [PROBLEM, "With a problem"], ...phases.map((one) => [one, one])], "phase");
+    this.offer(this.selects.namespace, [["", "All namespaces"], ...namespaces.map((one) => [one, one])], "namespace");
+    this.offer(this.selects.owner, [["", "All owners"], ...owners.map((one) => [one, one])], "owner");
+    this.selects.namespace.hidden = namespaces.length < 2;
+    this.selects.owner.hidden = !owners.length;
+  }
+
+  offer(select, options, name) {
+    select.replaceChildren(...options.map(([value, words]) => h("option", { value }, words)));
+    // A choice whose jobs are gone no longer applies.
+    if (!options.some(([value]) => value === wish[name])) wish[name] = "";
+    select.value = wish[name];
+  }
+
+  draw() {
+    const { jobs, scope } = this;
+    const found = jobs.filter(matches).sort(ORDERS[wish.order][1]);
+    this.shown = found.slice(0, MOST_ROWS);
+    this.table.hidden = !found.length;
+    this.tools.hidden = !jobs.length;
     mark(this.table, "data-one", scope.startsWith("namespace ") ? "" : null);
-    say(this.summary, jobs.length ? summary(jobs) : `No jobs in ${scope}. Create one with kubectl dijob run or apply; it appears here automatically.`);
-    keyed(this.body, this.jobs, (job) => `${job.namespace}/${job.name}`, make, update);
+    const none = `No jobs in ${scope}. Create one with kubectl dijob run or apply; it appears here automatically.`;
+    say(this.summary, jobs.length ? summary(jobs, found) : none);
+    keyed(this.body, this.shown, (job) => `${job.namespace}/${job.name}`, make, update);
   }
 
   tick() {
-    this.jobs.forEach((job, at) => say(this.body.children[at].querySelector(".age"), duration(between(job.created))));
+    this.shown.forEach((job, at) => say(this.body.children[at].querySelector(".age"), age(job)));
   }
 }
 
-function summary(jobs) {
-  const wrong = jobs.filter((job) => job.tone === "problem" && !OVER.has(job.phase)).length;
-  const count = (phase) => jobs.filter((job) => job.phase === phase).length;
-  const parts = ["Running", "Starting", "Pending", "Suspended", "Succeeded", "Failed"]
-    .map((phase) => [count(phase), phase.toLowerCase()])
+function matches(job) {
+  if (wish.phase && (wish.phase === PROBLEM ? !["problem", "recovering"].includes(job.tone) : job.phase !== wish.phase)) return false;
+  if (wish.namespace && job.namespace !== wish.namespace) return false;
+  if (wish.owner && job.owner !== wish.owner) return false;
+  const text = [job.name, job.namespace, job.owner, job.image, job.cause, job.message, job.progress].join(" ").toLowerCase();
+  return wish.text.toLowerCase().split(/\s+/).every((word) => text.includes(word));
+}
+
+function summary(jobs, found) {
+  if (found.length < jobs.length) {
+    const cut = found.length > MOST_ROWS ? `, of which the first ${MOST_ROWS} are listed` : "";
+    return `${found.length} of ${count(jobs.length, "job")}${cut}.`;
+  }
+  const parts = PHASES.map((phase) => [jobs.filter((job) => job.phase === phase).length, phase.toLowerCase()])
     .filter(([many]) => many)
     .map(([many, phase]) => `${many} ${phase}`);
-  const trouble = wrong ? `; ${wrong} with a problem` : "";
-  return `${jobs.length} ${jobs.length === 1 ? "job" : "jobs"}: ${parts.join(", ")}${trouble}.`;
+  const wrong = jobs.filter((job) => job.tone === PROBLEM && !OVER.has(job.phase)).length;
+  const heal = jobs.filter((job) => job.tone === "recovering").length;
+  const cut = jobs.length > MOST_ROWS ? ` The first ${MOST_ROWS} are listed.` : "";
+  return `${count(jobs.length, "job")}: ${parts.join(", ")}${wrong ? `; ${wrong} with a problem` : ""}${heal ? `; ${heal} recovering` : ""}.${cut}`;
+}
+
+function count(many, noun) {
+  return `${many} ${noun}${many === 1 ? "" : "s"}`;
 }
 
 function make(job) {
@@ -48,7 +124,7 @@ function make(job) {
   return h(
     "tr",
     { role: "row" },
-    h("th", { scope: "row", role: "rowheader", class: "name" }, link, h("span", { class: "namespace" }, job.namespace), h("p", { class: "message" })),
+    h("th", { scope: "row", role: "rowheader", class: "name" }, link, h("span", { class: "namespace" }, job.namespace), h("p", { class: "facts" }), h("p", { class: "message" })),
     cell("phase", badge()),
     cell("ready", h("span", {}), h("span", { class: "meter", "aria-hidden": "true" }, h("i", {}))),
     cell("progress"),
@@ -59,12 +135,19 @@ function make(job) {
 function update(row, job) {
   mark(row, "data-tone", job.tone);
   show(row.querySelector(".badge"), job);
-  say(row.querySelector(".message"), job.tone === "good" && job.phase !== "Succeeded" ? "" : job.message);
+  const facts = [job.owner, job.image, job.gpus && count(job.gpus, "GPU"), job.restarts && count(job.restarts, "restart")];
+  say(row.querySelector(".facts"), facts.filter(Boolean).join(" · "));
+  say(row.querySelector(".message"), job.tone === "good" ? "" : job.cause || job.message);
   mark(row, "data-over", OVER.has(job.phase) ? "" : null);
   say(row.querySelector(".ready span"), OVER.has(job.phase) ? `${job.desired} ranks` : `${job.ready} of ${job.desired}`);
   row.querySelector(".meter i").style.width = `${job.desired ? Math.round((100 * job.ready) / job.desired) : 0}%`;
   say(row.querySelector(".progress"), job.progress);
-  say(row.querySelector(".age"), duration(between(job.created)));
+  say(row.querySelector(".age"), age(job));
+}
+
+function age(job) {
+  const old = duration(between(job.created));
+  return job.ended ? `${old}, ran ${duration(between(job.created, job.ended))}` : old;
 }
 
 /** Create a badge, which shows a phase as a color, a shape and a word. */
@@ -76,5 +159,5 @@ export function badge() {
 export function show(element, job) {
   mark(element, "data-phase", job.phase);
   mark(element, "data-tone", job.tone);
-  say(element.querySelector("b"), job.phase);
+  say(element.querySelector("b"), job.tone === "recovering" ? "Recovering" : job.phase);
 }

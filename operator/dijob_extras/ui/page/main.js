@@ -52,6 +52,7 @@ function heard(event, data) {
   if (event === "about") say(byId("scope"), `${data.scope} of ${data.cluster.replace(/^https?:\/\//, "")}`);
   else if (event === "trouble") troubles.cluster = data.sentence;
   else if (event === "gone") view.gone(data.sentence);
+  else if (event === "spec") view.spec(data);
   else view.show(data);
   if (event === "job") document.title = `${data.phase}: ${data.name} – DIJobs`;
   tell();

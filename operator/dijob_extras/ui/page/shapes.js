@@ -8,6 +8,7 @@ export const KINDS = {
   waiting: "starting",
   renewing: "restarting",
   failed: "failed or lost",
+  stopped: "stopped",
   absent: "no pod",
 };
 
@@ -19,6 +20,10 @@ export function shape(kind, r) {
     group.append(
       s("rect", { x: -side / 2, y: -side / 2, width: side, height: side, rx: r * 0.24, transform: "rotate(45)" }),
     );
+    return group;
+  }
+  if (kind === "stopped") {
+    group.append(s("rect", { x: -r * 0.85, y: -r * 0.85, width: r * 1.7, height: r * 1.7, rx: r * 0.2 }));
     return group;
   }
   group.append(s("circle", { r: kind === "absent" ? r * 0.8 : r }));

@@ -6,7 +6,6 @@ export class Story {
   constructor() {
     this.strip = h("ol", { class: "strip", "aria-label": "Phases" });
     this.list = h("ol", { class: "story", tabindex: 0, "aria-label": "History, newest first" });
-    this.element = h("div", {}, this.strip, this.list);
     this.tell = changes((items) => this.retell(items));
     this.bars = changes((phases) => this.rebar(phases));
   }

@@ -30,6 +30,11 @@ function key() {
   }
 }
 
+/** Request a path once, and return the response. */
+export function load(path) {
+  return fetch(path, { headers: { Authorization: `Bearer ${key()}` }, cache: "no-store" });
+}
+
 /**
  * Follow a stream until close() is called. `heard(event, data)` is called for each event, and
  * `link(state, sentence)` with the states live, lost and refused. The stream reconnects by itself,

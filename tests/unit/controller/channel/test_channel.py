@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from dijob.controller.channel import launchers as launchers_module
 from dijob.controller.channel import server as server_module
 from dijob.controller.channel.launchers import NOTHING, Launchers
 from dijob.controller.channel.server import ChannelServer, LauncherConnection
-from dijob.core.observed.progress import ProgressReport
+from dijob.core.observed.progress import ProgressReport, RankProgress
 from dijob.core.observed.views import Pod
 from dijob.names import GROUP
 from fakes.server_lab import Standing
@@ -399,6 +400,72 @@ async def test_forged_progress_is_ignored_and_the_report_counts(forged: object) 
         assert await peer.answer() == (204, {})
         await until(lambda: lab.seen().ready)
         assert received == []
+
+
+def known(lab: Lab) -> RankProgress:
+    (one,) = lab.launchers.pods.of(OWNER)
+    return lab.launchers.progress_of(one, lab.clock.now())
+
+
+async def test_a_launcher_is_asked_for_the_stack_once_and_its_answer_is_news() -> None:
+    async with channel(pod()) as lab:
+        peer = await lab.reported()
+        peer.report(has=None, progress={"iteration": 7, "idleSeconds": 30})
+        assert await peer.answer() == (204, {})
+        moved = lab.clock.now() - timedelta(seconds=30)
+        assert known(lab) == RankProgress(connected=True, moved=moved, iteration=7)
+        lab.clock.seconds += 60
+        lab.launchers.ask_stack(*lab.launchers.pods.of(OWNER))
+        status, said = await peer.answer()
+        assert (status, known(lab).asked, known(lab).stack) == (200, True, None)
+        lab.changed.clear()
+        # The launcher repeats its progress. Rounding makes it look a second newer.
+        answer = {"asked": said["stacks"], "text": "a stack"}
+        peer.report(has=None, progress={"iteration": 7, "idleSeconds": 89}, stack=answer)
+        await until(lambda: lab.changed)
+        assert known(lab) == RankProgress(
+            connected=True, moved=moved, iteration=7, asked=True, stack="a stack"
+        )
+        peer.report(has=None, progress={"iteration": 8, "idleSeconds": 0})
+        await until(lambda: known(lab).iteration == 8)
+        assert (known(lab).asked, known(lab).stack, len(lab.changed)) == (False, None, 2)
+
+
+async def test_a_request_for_a_stack_waits_for_the_next_report() -> None:
+    async with channel(pod()) as lab:
+        peer = await lab.reported()
+        (one,) = lab.launchers.pods.of(OWNER)
+        lab.launchers.send(one, FIRST)
+        assert (await peer.answer())[0] == 200
+        lab.launchers.ask_stack(one)
+        peer.report(has=None)
+        status, said = await peer.answer()
+        assert (status, said["list-number"]) == (200, "1")
+        assert said["stacks"]
+
+
+async def test_a_program_that_has_restarted_has_made_no_progress_yet() -> None:
+    async with channel(pod()) as lab:
+        peer = await lab.reported()
+        peer.report(has=None, progress={"iteration": 7})
+        await until(lambda: known(lab).moved)
+        again = await lab.connect()
+        again.report()
+        await until(lambda: known(lab).moved is None)
+        assert known(lab) == RankProgress(connected=True)
+
+
+@pytest.mark.parametrize(
+    "forged", ["x", {}, {"text": 3}, {"text": ["a"]}], ids=["text", "empty", "number", "list"]
+)
+async def test_a_forged_stack_is_ignored(forged: object) -> None:
+    async with channel(pod()) as lab:
+        peer = await lab.reported()
+        lab.launchers.ask_stack(*lab.launchers.pods.of(OWNER))
+        assert (await peer.answer())[0] == 200
+        peer.report(state="ready", has=None, stack=forged)
+        await until(lambda: lab.seen().ready)
+        assert known(lab).stack is None
 
 
 def these(**given: Any) -> Mapping[str, Any]:

@@ -109,6 +109,10 @@ HEADLINES = {
         TRACEBACK.split("\n", 2)[2],
         "ModuleNotFoundError: No module named 'mymod'",
     ),
+    "an exception of several lines whose header is cut off": (
+        '  File "main.py", line 18, in train\nRuntimeError: no reward;\n  keys: obs\n',
+        "RuntimeError: no reward;",
+    ),
     "a traceback whose end is cut off": (
         "Traceback (most recent call last):\n  File 'x'\n",
         "  File 'x'".strip(),

@@ -34,6 +34,11 @@ from dijob.names import TopologyMode
 API: Final = f"{names.KUEUE_GROUP}/v1beta2"
 KIND: Final = "Workload"
 PLURAL: Final = "workloads"
+NOT_SERVED: Final = (
+    f"the cluster does not serve {KIND} of {API}, so the job cannot be queued (kubectl"
+    f" api-resources --api-group={names.KUEUE_GROUP} shows what it serves): install Kueue, or"
+    f" remove the label {names.KUEUE_QUEUE}"
+)
 OF_WORKLOAD: Final = f"{names.KUEUE_GROUP}/workload"
 # The pod set of the job's Redis server.
 SERVER_SET: Final = "redis"

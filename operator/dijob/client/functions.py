@@ -1,0 +1,178 @@
+"""Runs a Python function as a job: sends the module or the notebook cell that defines it.
+
+The pods do not have this package. So the lines that use it are left out of the module that is sent:
+its imports, its decorators, and the statements that use an imported name or a decorated function.
+"""
+
+import ast
+import builtins
+import inspect
+import linecache
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from functools import update_wrapper
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Unpack
+
+from dijob.client.code import Code, CodeFile, read_code
+from dijob.client.errors import BadFile
+from dijob.client.running import RunOptions
+
+if TYPE_CHECKING:
+    from dijob.client.jobs import Job
+    from dijob.client.synchronous import Client
+
+Function = Callable[..., Any]
+CodeSource = str | Path | Function
+# The file that calls the function.
+SCRIPT: Final = "job_main.py"
+_DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+class JobFunction:
+    """A function that `as_job` has decorated. A call runs it here, and `run` runs it as a job."""
+
+    def __init__(self, function: Function, name: str, image: str, options: RunOptions) -> None:
+        self.function, self.name, self.image, self.options = function, name, image, options
+        update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **more: Any) -> Any:
+        return self.function(*args, **more)
+
+    def __repr__(self) -> str:
+        return f"<JobFunction {self.function.__qualname__}: job {self.name}, image {self.image}>"
+
+    def run(self, client: "Client", *, replace: bool = True) -> "Job":
+        """Send the function's module, and create the job. By default, a job of the same name is
+        replaced, so that a changed cell can be run again.
+        """
+        return client.run(
+            self.name, image=self.image, code=self.function, replace=replace, **self.options
+        )
+
+
+def as_job(
+    image: str, name: str = "", **options: Unpack[RunOptions]
+) -> Callable[[Function], JobFunction]:
+    """Return a decorator that makes a function a job, with the options of `Client.run`.
+
+    The job's name defaults to that of the function. The function has no arguments. It can use
+    everything that its module or its notebook cell defines.
+    """
+
+    def decorate(function: Function) -> JobFunction:
+        default = function.__name__.strip("_").replace("_", "-").lower()
+        return JobFunction(function, name or default, image, options)
+
+    return decorate
+
+
+def list_command(command: Sequence[str], code: CodeSource | None) -> list[str]:
+    """Return the command of the pods. Raises BadFile if it is missing, or one string."""
+    if isinstance(command, str):
+        raise BadFile(
+            f"command is the string {command!r}, which no shell splits: write"
+            f" {shlex.split(command)!r}, or ['bash', '-c', {command!r}]"
+        )
+    if not command and not callable(code):
+        raise BadFile("command is missing: write a list such as ['python3', 'main.py']")
+    return list(command) or ["python3", SCRIPT]
+
+
+def read_source(code: CodeSource) -> Code:
+    """Return the code of a path or a function. Raises BadFile."""
+    if not callable(code):
+        return read_code(code)
+    function = code.function if isinstance(code, JobFunction) else code
+    text = build_script(function, _module_text(function))
+    return Code([CodeFile(SCRIPT, text.encode())])
+
+
+def build_script(function: Function, text: str) -> str:
+    """Return the script that calls a function of a module with this text.
+
+    Raises BadFile if the function is not at the top level of the module, or uses a name that only
+    another cell defines.
+    """
+    name = function.__name__
+    body = list(_without_client(ast.parse(text).body, name))
+    if not any(isinstance(one, _DEFINITIONS) and one.name == name for one in body):
+        raise BadFile(
+            f"{function.__qualname__} cannot run as a job: define it with `def` at the top level of"
+            " a module or a notebook cell"
+        )
+    names = [one for part in body for one in ast.walk(part)]
+    used = {one.id for one in names if isinstance(one, ast.Name)}
+    missing = (used - _bound_names(body) - set(vars(builtins))) & set(function.__globals__)
+    if missing:
+        raise BadFile(
+            f"{name} uses {', '.join(sorted(missing))}, which the sent code does not define: define"
+            " it in the same cell, without the client, or in the function"
+        )
+    call = ast.parse(f"if __name__ == '__main__':\n    {name}()").body
+    return ast.unparse(ast.Module([*body, *call], type_ignores=[])) + "\n"
+
+
+def _module_text(function: Function) -> str:
+    """Return the text of a function's module, or of its notebook cell."""
+    # IPython registers the text of each cell under the file name of its functions.
+    lines = linecache.getlines(inspect.unwrap(function).__code__.co_filename)
+    if not lines:
+        raise BadFile(
+            f"the source of {function.__qualname__} cannot be read: define it in a file or in a"
+            " notebook cell"
+        )
+    return "".join(lines)
+
+
+def _without_client(body: Sequence[ast.stmt], sent: str) -> Iterator[ast.stmt]:
+    """Yield the statements that do not use this package. Its decorators are removed. The definition
+    of the function that is `sent` is never left out.
+    """
+    # IPython turns magics such as %time into calls of this function.
+    local = {"get_ipython"}
+    for part in body:
+        if isinstance(part, ast.ImportFrom | ast.Import) and _is_own_import(part):
+            local |= {(one.asname or one.name).partition(".")[0] for one in part.names}
+        elif isinstance(part, _DEFINITIONS):
+            kept = [one for one in part.decorator_list if not _names_in(one) & local]
+            if len(kept) < len(part.decorator_list):
+                local.add(part.name)
+                part.decorator_list = kept
+            if part.name == sent or not _names_in(part) & local:
+                yield part
+            else:
+                local.add(part.name)
+        elif _names_in(part) & local:
+            local |= _bound_names([part])
+        else:
+            yield part
+
+
+def _is_own_import(part: ast.ImportFrom | ast.Import) -> bool:
+    names = (
+        [part.module or ""] if isinstance(part, ast.ImportFrom) else [n.name for n in part.names]
+    )
+    return any(name.partition(".")[0] == "dijob" for name in names)
+
+
+def _names_in(part: ast.AST) -> set[str]:
+    return {one.id for one in ast.walk(part) if isinstance(one, ast.Name)}
+
+
+def _bound_names(body: Sequence[ast.stmt]) -> set[str]:
+    """Return the names that statements bind anywhere, including arguments of functions."""
+    found: set[str] = set()
+    for part in body:
+        for one in ast.walk(part):
+            if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load):
+                found.add(one.id)
+            elif isinstance(one, ast.alias):
+                found.add((one.asname or one.name).partition(".")[0])
+            elif isinstance(one, _DEFINITIONS):
+                found.add(one.name)
+            elif isinstance(one, ast.arg):
+                found.add(one.arg)
+            elif isinstance(one, ast.ExceptHandler) and one.name:
+                found.add(one.name)
+    return found

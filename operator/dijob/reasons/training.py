@@ -1,0 +1,38 @@
+"""Reasons of the condition about the progress of the training."""
+
+from typing import Final
+
+from dijob.reasons.catalogue import EventType, Reason, good, problem, waiting
+
+_READ: Final = (
+    "read where the message says that the programs are, and the log of that rank. `kubectl dijob"
+    " doctor NAME --stacks` prints all threads of all processes. If the program was only slow,"
+    " raise `stallSeconds`"
+)
+
+
+class ProgressStalled(Reason):
+    """Whether the training of a job with `stallSeconds` makes no progress although all its ranks
+    are Ready. Present only if the condition has ever been True.
+    """
+
+    NoProgress = problem(
+        "the training has made no progress for `stallSeconds`. The message says since when and at"
+        " which iteration, and names the innermost functions of the main thread of each rank",
+        _READ,
+        status=True,
+    )
+    StalledAgain = problem(
+        "the same after the operator has already restarted ranks because of a stall"
+        " (`stallPolicy: Restart`). It does not restart them again",
+        _READ,
+        status=True,
+    )
+    Restarted = waiting(
+        "the operator restarts ranks because of the stall; AddressesReady names them",
+    )
+    NotChecked = waiting(
+        "a rank is not Ready, or the job is suspended or has succeeded, so the time without"
+        " progress is not counted"
+    )
+    Progressing = good("the training makes progress again", status=False, event=EventType.NORMAL)
