@@ -91,6 +91,8 @@ def describe_omissions(job: DIJob) -> list[str]:
             found.append(
                 f"{pod_set.path}: containers that are not run locally: {', '.join(others)}"
             )
+    if job.spec.stall_seconds is not None:
+        found.append("spec.stallSeconds has no effect locally, because there is no operator")
     return found
 
 

@@ -105,6 +105,18 @@ def test_jobs_are_counted_by_activity() -> None:
     }
 
 
+def test_running_jobs_that_make_no_progress_are_counted() -> None:
+    found, reconciler = watchdog(FakeApi().api())
+    since = {"since": "2026-05-04T12:00:00Z"}
+    statuses = (("Running", since), ("Running", {"restarted": "0"}), ("Failed", since))
+    for number, (phase, stall) in enumerate((*statuses, ("Running", "forged"), ("Running", None))):
+        body = job_body(status={"phase": phase, "stall": stall})
+        body["metadata"] |= {"name": f"job{number}", "uid": f"uid{number}"}
+        reconciler.jobs.put(body)
+    found.measure()
+    assert "\ndijob_jobs_stalled 1.0\n" in generate_latest(metrics.REGISTRY).decode()
+
+
 def test_the_number_of_namespaces_with_series_is_limited() -> None:
     most = health.MOST_NAMESPACES
     phases = Counter({(f"ns{number}", "Running"): 2 for number in range(most)})

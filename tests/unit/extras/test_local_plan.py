@@ -188,3 +188,9 @@ def test_containers_that_do_not_run_are_named() -> None:
     assert plan.describe_omissions(job(pod)) == [
         "spec.template: containers that are not run locally: first, sidecar"
     ]
+
+
+def test_a_time_without_progress_is_not_watched_locally() -> None:
+    assert plan.describe_omissions(job(stallSeconds=300)) == [
+        "spec.stallSeconds has no effect locally, because there is no operator"
+    ]

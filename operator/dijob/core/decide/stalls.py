@@ -23,8 +23,9 @@ from dijob.reasons import AddressesReady, ProgressStalled
 PATIENCE_SECONDS = 5.0
 # Stored times are truncated to seconds.
 STAMPED_SECONDS = 0.5
-# While a stall is reported, a program that makes progress again is noticed after this time.
-LOOK_AGAIN_SECONDS = 15.0
+# No event reports the first progress, or that a reported stall is over. Both are noticed after at
+# most this time. A shorter time would cost many reconciliations of an idle job.
+LOOK_AGAIN_SECONDS = 60.0
 
 
 def due_stall(ctx: Context) -> Standstill | None:
@@ -112,8 +113,8 @@ def waits(ctx: Context) -> Iterator[float]:
     limit, stall = ctx.job.spec.stall_seconds, ctx.stall
     if limit is None or not is_counted(ctx.job, ctx.world):
         return
-    if stall is None:  # the first progress may come at any time, and no event reports it
-        yield float(limit)
+    if stall is None:
+        yield max(float(limit), LOOK_AGAIN_SECONDS)
     elif stall.seconds < limit:
         yield limit - stall.seconds + STAMPED_SECONDS
     elif awaits_stacks(ctx):

@@ -4,8 +4,8 @@ import pytest
 from dijob.api.status import parse_time
 from dijob.controller.cache.stored_progress import recent_figures
 from dijob.controller.write.progress_writer import INTERVAL_SECONDS, MOST_AT_ONCE, ProgressWriter
-from dijob.core.observed.progress import ProgressReport
-from samples.builders import OWNER, UID, Body, job_body
+from dijob.core.observed.progress import JobProgress, ProgressReport
+from samples.builders import OWNER, UID, Body, job, job_body
 from simulator.connection import Fault
 from simulator.simulated import World, simulated
 
@@ -193,3 +193,21 @@ async def test_a_job_that_is_gone_or_unknown_has_no_progress() -> None:
         await world.until(lambda: not writer(world)._known)
         await later(world, 0)
         assert writes(world) == []
+
+
+async def test_the_newest_progress_is_that_of_the_launchers_or_of_an_earlier_operator() -> None:
+    async with simulated(job_body()) as world:
+        await world.running()
+        meta = job().metadata
+        assert writer(world).newest(meta) == JobProgress()
+        report(world, iteration=1)
+        await later(world, 0)
+        first = writer(world).newest(meta)
+        assert (first.reported, first.iteration) == (writes(world)[-1]["time"], 1)
+        report(world, iteration=2)
+        assert writer(world).newest(meta).iteration == 2
+        await later(world, INTERVAL_SECONDS)
+        await world.restart()
+        await world.settle(5)
+        again = writer(world).newest(meta)
+        assert (again.reported, again.iteration) == (writes(world)[-1]["time"], 2)
