@@ -1,6 +1,8 @@
 // Prints the health of DIJobs as GitOps tools compute it. Each line of the input is an object in
 // JSON. Each line of the output has the status of kstatus, which Flux and Helm 4 use, and that of
-// the Lua script in the argument, in the interpreter that Argo CD uses, each with its message.
+// the Lua script in the first argument, in the interpreter that Argo CD uses, each with its message.
+// It also has the outcome of a step of Argo Workflows whose success and failure conditions are the
+// other arguments.
 package main
 
 import (
@@ -10,8 +12,10 @@ import (
 	"log"
 	"os"
 
+	"github.com/tidwall/gjson"
 	lua "github.com/yuin/gopher-lua"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
 )
 
@@ -23,6 +27,7 @@ type health struct {
 type result struct {
 	Kstatus health `json:"kstatus"`
 	Argo    health `json:"argo"`
+	Step    string `json:"step"`
 }
 
 func main() {
@@ -30,10 +35,12 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	success, failure := requirements(os.Args[2]), requirements(os.Args[3])
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 1<<24)
 	for lines.Scan() {
-		found := result{Kstatus: byKstatus(lines.Bytes()), Argo: byArgo(string(script), lines.Bytes())}
+		body := lines.Bytes()
+		found := result{byKstatus(body), byArgo(string(script), body), byStep(success, failure, body)}
 		if err := json.NewEncoder(os.Stdout).Encode(found); err != nil {
 			log.Fatal(err)
 		}
@@ -53,6 +60,41 @@ func byKstatus(body []byte) health {
 		log.Fatal(err)
 	}
 	return health{found.Status.String(), found.Message}
+}
+
+// Argo Workflows parses a condition as a label selector, whose keys are paths of gjson
+// (workflow/executor/resource.go).
+func requirements(condition string) labels.Requirements {
+	selector, err := labels.Parse(condition)
+	if err != nil {
+		log.Fatal(err)
+	}
+	found, _ := selector.Requirements()
+	return found
+}
+
+type fields []byte
+
+func (body fields) Has(path string) bool { return gjson.GetBytes(body, path).Exists() }
+
+func (body fields) Get(path string) string { return gjson.GetBytes(body, path).String() }
+
+func (body fields) Lookup(path string) (string, bool) { return body.Get(path), body.Has(path) }
+
+// A step fails if one failure condition is met, and succeeds if all success conditions are met.
+// Otherwise it waits.
+func byStep(success, failure labels.Requirements, body []byte) string {
+	for _, one := range failure {
+		if one.Matches(fields(body)) {
+			return "Failed"
+		}
+	}
+	for _, one := range success {
+		if !one.Matches(fields(body)) {
+			return "Running"
+		}
+	}
+	return "Succeeded"
 }
 
 // Argo CD runs a script with the object in the variable obj, and only with these libraries

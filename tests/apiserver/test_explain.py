@@ -22,12 +22,12 @@ QUOTA = {
 }
 
 
-def explain(config: Path | str, body: dict[str, Any], *more: str) -> Said:
-    """Run the command."""
+def explain(config: Path | str, body: dict[str, Any] | list[dict[str, Any]], *more: str) -> Said:
+    """Run the command with a file of one or several objects."""
     argv = ["explain", "-", "--kubeconfig", str(config), *more]
     done = subprocess.run(
         [sys.executable, "-m", "dijob.cli.main", *argv],
-        input=yaml.safe_dump(body),
+        input=yaml.safe_dump_all(body if isinstance(body, list) else [body]),
         capture_output=True,
         text=True,
         check=False,
@@ -55,8 +55,9 @@ def test_a_job_that_fits(plane: Plane) -> None:
     assert findings(said) == {
         "the cluster accepts the DIJob in namespace default": "yes",
         "the cluster accepts a pod like fits-0": "yes",
-        "nodes: all 2 pods fit now (3 nodes ready)": "yes",
         "quotas: the namespace has none": "yes",
+        "no node has example/x yet: whether the registry serves it was not checked": "unknown",
+        "nodes: all 2 pods fit now (3 nodes ready)": "yes",
     }
     assert plane.get("dijob", "fits") is None
     assert plane.kubectl("get", "pods", "-o", "name").count("dijob-explain") == 0
@@ -125,6 +126,202 @@ def test_a_user_with_few_permissions_gets_unknown_verdicts(plane: Plane, guest: 
     assert findings(said) == {
         "the cluster accepts the DIJob in namespace default": "yes",
         "pods: you may not create pods here, so this was not checked": "unknown",
-        "nodes: you may not list nodes, so this was not checked": "unknown",
+        "limit ranges: you may not list them, so this was not checked": "unknown",
         "quotas: you may not list them, so this was not checked": "unknown",
+        "nodes: you may not list nodes, so room and images were not checked": "unknown",
     }
+
+
+def needing(name: str, **pod: Any) -> dict[str, Any]:
+    """Return a job whose pods need objects."""
+    made = job(name)
+    made["spec"]["template"]["spec"] |= pod
+    return made
+
+
+# Each kind of object that a pod can refer to. None of them exists.
+MISSING = {
+    "serviceAccountName": "trainer",
+    "priorityClassName": "team-high",
+    "runtimeClassName": "kata",
+    "imagePullSecrets": [{"name": "regcred"}],
+    "volumes": [
+        {"name": "code", "configMap": {"name": "code", "items": [{"key": "main.py", "path": "m"}]}},
+        {"name": "token", "secret": {"secretName": "token"}},
+        {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+        {
+            "name": "scratch",
+            "ephemeral": {
+                "volumeClaimTemplate": {
+                    "spec": {
+                        "storageClassName": "fast",
+                        "accessModes": ["ReadWriteOnce"],
+                        "resources": {"requests": {"storage": "1Gi"}},
+                    }
+                }
+            },
+        },
+    ],
+}
+CLASS = {"provisioner": "example.com/x", "volumeBindingMode": "WaitForFirstConsumer"}
+OBJECTS: list[dict[str, Any]] = [
+    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "needs"}},
+    {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "team-high"},
+        "value": 5,
+    },
+    {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": "kata"},
+        "handler": "kata",
+        "overhead": {"podFixed": {"cpu": "250m"}},
+    },
+    {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "fast"},
+        **CLASS,
+    },
+]
+INSIDE: list[dict[str, Any]] = [
+    {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "trainer"}},
+    {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "token"}},
+    {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "regcred"}},
+    {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "code"},
+        "data": {"other.py": ""},
+    },
+    {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data"},
+        "spec": {
+            "storageClassName": "fast",
+            "accessModes": ["ReadWriteMany"],
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    },
+    {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "metadata": {"name": "small"},
+        "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "300m"}}]},
+    },
+    {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "high"},
+        "spec": {
+            "hard": {"requests.cpu": "1"},
+            "scopeSelector": {
+                "matchExpressions": [
+                    {"scopeName": "PriorityClass", "operator": "In", "values": ["team-high"]}
+                ]
+            },
+        },
+    },
+]
+
+
+@pytest.fixture
+def needs(plane: Plane) -> Iterator[Plane]:
+    """Yield a cluster that has all objects of MISSING in the namespace `needs`."""
+    plane.apply(*OBJECTS)
+    placed = [{**one, "metadata": {**one["metadata"], "namespace": "needs"}} for one in INSIDE]
+    plane.apply(*placed)
+    plane.until(
+        "the quota is counted",
+        lambda: (
+            json.loads(plane.kubectl("-n", "needs", "get", "quota", "high", "-o", "json"))
+            .get("status", {})
+            .get("hard")
+        ),
+        lambda: plane.kubectl("-n", "needs", "get", "quota", "-o", "yaml"),
+    )
+    yield plane
+    names = [f"{one['kind']}/{one['metadata']['name']}" for one in OBJECTS[1:]]
+    plane.kubectl("delete", *names)
+    plane.kubectl("delete", "namespace", "needs", "--wait=false")
+
+
+def test_each_missing_object_is_named(plane: Plane) -> None:
+    said = explain(plane.cluster.kubeconfig, needing("lacks", **MISSING), "-o", "json")
+    assert not said.ok
+    found = findings(said)
+    remedy = "create it, or correct the name in the file"
+    for title in (
+        "ServiceAccount trainer does not exist",
+        "PriorityClass team-high does not exist",
+        "RuntimeClass kata does not exist",
+        "ConfigMap code does not exist",
+        "Secret token does not exist",
+        "PersistentVolumeClaim data does not exist",
+        "StorageClass fast does not exist, which the ephemeral volume scratch needs",
+    ):
+        assert found[f"{title}: {remedy}"] == "no", found
+    pull = "Secret regcred does not exist (imagePullSecrets): images that need it cannot be pulled"
+    assert found[pull] == "unknown"
+
+
+def test_objects_limits_and_quotas_of_a_namespace(needs: Plane) -> None:
+    said = explain(needs.cluster.kubeconfig, needing("has", **MISSING), "-n", "needs", "-o", "json")
+    found = findings(said)
+    good = next(text for text in found if text.startswith("objects that the pods need:"))
+    for title in ("ServiceAccount trainer", "PriorityClass team-high", "Secret token"):
+        assert title in good
+    assert "StorageClass fast" in good
+    key = "ConfigMap code has no key main.py, which the pods need"
+    # Each container gets the LimitRange's default, and the RuntimeClass adds its overhead.
+    limits = "the cluster changes the requests of a pod like has-0 to cpu 550m (LimitRange small)"
+    quota = "quota high is too small: requests.cpu: 1100m needed, 1 left"
+    assert (found[key], found[limits], found[quota]) == ("no", "yes", "no"), found
+    assert not said.ok
+
+
+def test_objects_of_the_file_count_as_existing(plane: Plane) -> None:
+    body = needing("whole", serviceAccountName="own")
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "own"}}
+    said = explain(plane.cluster.kubeconfig, [body, account], "-o", "json")
+    found = findings(said)
+    assert found["objects that the pods need: ServiceAccount own"] == "yes"
+    waits = "pods: the ServiceAccount own of the file does not exist yet, so this was not checked"
+    assert found[waits] == "unknown"
+    assert said.ok, found
+
+
+def test_images_that_nodes_have(plane: Plane) -> None:
+    nodes = plane.kubectl("get", "nodes", "-o", "name").split()
+    images = {"status": {"images": [{"names": ["docker.io/example/x:1"], "sizeBytes": 1}]}}
+    for name in nodes:
+        plane.kubectl(
+            "patch", name, "--subresource=status", "--type=merge", "-p", json.dumps(images)
+        )
+    body = job("pulled")
+    main = body["spec"]["template"]["spec"]["containers"][0]
+    main["image"] = "example/x:1"
+    said = explain(plane.cluster.kubeconfig, body, "-o", "json")
+    assert findings(said)["3 of 3 nodes that can run the pods have example/x:1"] == "yes"
+    main |= {"image": "example/y:1", "imagePullPolicy": "Never"}
+    said = explain(plane.cluster.kubeconfig, body)
+    assert not said.ok
+    assert "0 of 3 nodes that can run the pods have example/y:1" in " ".join(said.text.split())
+
+
+def test_kinds_that_the_user_may_not_read_are_listed_last(guest: Path) -> None:
+    said = explain(guest, needing("hidden", **MISSING))
+    assert said.ok, said.text
+    lines = said.text.splitlines()
+    first = next(at for at, line in enumerate(lines) if line.startswith("?"))
+    assert not [line for line in lines[first:] if line.startswith(("OK", "NO"))]
+    text = " ".join(said.text.split())
+    for part in (
+        "Secret regcred, token: you may not read secrets in namespace default",
+        "ConfigMap code: you may not read configmaps in namespace default",
+        "StorageClass fast: you may not read storageclasses, so this was not checked",
+    ):
+        assert part in text

@@ -23,6 +23,10 @@ class JobFile:
         """Return the other objects of a kind by name."""
         return {one["metadata"]["name"]: one for one in self.others if one["kind"] == kind}
 
+    def has(self, kind: str, name: str) -> bool:
+        """Return whether one of the other objects has this kind and name."""
+        return name in self.of_kind(kind)
+
 
 def read_file(path: str | Path) -> JobFile:
     """Read a file ("-" for standard input) that contains exactly one DIJob.

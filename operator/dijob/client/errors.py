@@ -59,6 +59,12 @@ class Refused(ApiError):
     """The apiserver rejected the request: invalid object, missing permission, quota, conflict."""
 
 
+def raise_if_unauthenticated(error: ApiError) -> None:
+    """Re-raise the error if it is about the user's login and not about the request."""
+    if error.status == HTTPStatus.UNAUTHORIZED:
+        raise error
+
+
 def check_choice(what: str, value: str, choices: Sequence[str]) -> None:
     """Raise BadValue if a value is none of the choices."""
     if value in choices:

@@ -172,15 +172,61 @@ QUOTAS = [
         quota({"secrets": "1"}, {"secrets": "1"}), "yes", "large enough", id="something else"
     ),
     pytest.param(
-        quota({"pods": "0"}, {}, scopes=["BestEffort"]), "unknown", "not checked", id="a scope"
+        quota({"pods": "0"}, {}, scopes=["BestEffort"]), "yes", "does not apply", id="best effort"
+    ),
+    pytest.param(
+        quota({"pods": "0"}, {}, scopes=["NotBestEffort", "NotTerminating"]),
+        "no",
+        "pods: 2 needed, 0 left",
+        id="both scopes apply",
+    ),
+    pytest.param(
+        quota({"pods": "0"}, {}, scopes=["Terminating"]), "yes", "does not apply", id="no deadline"
+    ),
+    pytest.param(
+        quota({"pods": "0"}, {}, scopes=["CrossNamespacePodAffinity"]),
+        "unknown",
+        "not checked, because of its scopes",
+        id="a scope that is not modeled",
+    ),
+    pytest.param(
+        quota({"services": "1"}, {"services": "1"}), "no", "services: 1 needed, 0 left", id="full"
+    ),
+    pytest.param(
+        quota({"count/dijobs.diengine.opendilab.org": "3"}, {}), "yes", "large enough", id="jobs"
     ),
 ]
 
 
 @pytest.mark.parametrize(("found", "verdict", "said"), QUOTAS)
 def test_quotas(found: Body, verdict: str, said: str) -> None:
-    (line,) = into_quotas([spec()] * 2, [found])
+    (line,) = into_quotas([spec()] * 2, [found], ["DIJob", "Service"])
     assert (line.verdict, said in line.text) == (verdict, True), line.text
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "applies"),
+    [
+        pytest.param("In", ["high"], True, id="in"),
+        pytest.param("In", ["low"], False, id="not in the list"),
+        pytest.param("NotIn", ["low"], True, id="not in"),
+        pytest.param("Exists", [], True, id="exists"),
+        pytest.param("DoesNotExist", [], False, id="does not exist"),
+    ],
+)
+def test_a_quota_of_a_priority_class(operator: str, values: list[str], applies: bool) -> None:
+    scope = {"scopeName": "PriorityClass", "operator": operator, "values": values}
+    limited = quota({"pods": "0"}, {}, scopeSelector={"matchExpressions": [scope]})
+    (line,) = into_quotas([spec(priorityClassName="high")], [limited])
+    assert line.verdict == ("no" if applies else "yes"), line.text
+
+
+def test_a_quota_counts_the_claims_of_ephemeral_volumes() -> None:
+    claim = {"spec": {"resources": {"requests": {"storage": "1Gi"}}}}
+    pod = spec(volumes=[{"name": "v", "ephemeral": {"volumeClaimTemplate": claim}}])
+    limited = quota({"requests.storage": "1Gi", "persistentvolumeclaims": "2"}, {})
+    (line,) = into_quotas([pod] * 2, [limited])
+    assert line.text == "quota q is too small: requests.storage: 2Gi needed, 1Gi left"
 
 
 def test_a_namespace_without_a_quota() -> None:

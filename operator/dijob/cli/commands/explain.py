@@ -9,10 +9,6 @@ from dijob.cli.calling import Where
 from dijob.cli.errors import Exit
 from dijob.cli.printing import echo
 
-# The keys are those of a check against a cluster (explain/cluster.py), so that programs that read
-# the output need no special case.
-NOT_ASKED = {"asked": False, "why": "not checked: --offline", "findings": []}
-
 
 @click.command()
 @click.argument("file")
@@ -28,9 +24,12 @@ def explain_command(where: Where, file: str, output: str | None, full: bool, off
     operator's own code.
 
     If the kubeconfig points to a cluster, dry runs show whether the cluster accepts the job and its
-    pods. The command also estimates whether the pods fit on the nodes and in the quotas. These
-    checks use your permissions. The result of each check is OK, NO, or a question mark if your
-    permissions are insufficient. The exit code is 1 if a result is NO. FILE "-" is standard input.
+    pods. The command also checks whether the objects exist that the pods need (ConfigMaps, Secrets,
+    claims, service accounts, priority classes, storage classes), and which nodes have the images.
+    It estimates whether the pods fit on the nodes and in the quotas. These checks use your
+    permissions. The result of each check is OK or NO. The last lines begin with a question mark,
+    and list what was not checked, and why. The exit code is 1 if a result is NO. FILE "-" is
+    standard input.
 
     \b
     Example:
@@ -38,6 +37,7 @@ def explain_command(where: Where, file: str, output: str | None, full: bool, off
       kubectl dijob explain job.yaml --offline -o json | jq .connections
     """
     from dijob.cli.explain import text
+    from dijob.cli.explain.cluster import check_on_cluster, not_asked
     from dijob.cli.explain.report import explain_job
     from dijob.cli.files import job_of, read_file
     from dijob.core.options import Options
@@ -45,11 +45,7 @@ def explain_command(where: Where, file: str, output: str | None, full: bool, off
     source = read_file(file)
     # An invalid file ends the command here, before a cluster is contacted.
     job_of(source)
-    cluster: dict[str, Any] = NOT_ASKED
-    if not offline:
-        from dijob.cli.explain.cluster import check_on_cluster
-
-        cluster = check_on_cluster(source, where)
+    cluster = not_asked(source, "--offline") if offline else check_on_cluster(source, where)
     # The kubeconfig's namespace is known only after the cluster has been contacted.
     namespace = where.namespace or cluster.get("namespace", "")
     # The chart's values are not known here, so the operator's default options are used.

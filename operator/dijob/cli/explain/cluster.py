@@ -6,11 +6,12 @@ differ from the operator's. A check for which the user lacks a permission is UNK
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
+from dijob import names
 from dijob.api.model import DIJob
 from dijob.cli.calling import Where
 from dijob.cli.explain.fields import with_names
@@ -23,12 +24,22 @@ from dijob.cli.explain.fit import (
     into_nodes,
     into_quotas,
 )
-from dijob.cli.explain.report import engine_object, pod_specs, sample_pods
+from dijob.cli.explain.images import images_of, into_images
+from dijob.cli.explain.limits import changed_requests
+from dijob.cli.explain.objects import check_objects
+from dijob.cli.explain.references import (
+    PRIORITY_CLASS,
+    RUNTIME_CLASS,
+    SERVICE_ACCOUNT,
+    ObjectReference,
+    references_of,
+)
+from dijob.cli.explain.report import created_kinds, engine_object, sample_pods, server_specs
 from dijob.cli.files import JobFile, job_of
 from dijob.cli.queues import find_queue
 from dijob.client import ApiError, AsyncClient, DijobError, NotFound, Refused
 from dijob.client.connection import ClientConnection, ClientRequest
-from dijob.client.errors import NO_SUCH_KIND
+from dijob.client.errors import NO_SUCH_KIND, raise_if_unauthenticated
 from dijob.client.resources import DIJOBS, PODS, Resource
 from dijob.core.options import Options
 from dijob.core.render.scheduling import ENGINES, engine_of, kueue
@@ -41,18 +52,27 @@ SECONDS: Final = 15
 _UID: Final = "00000000-0000-0000-0000-000000000000"
 # These HTTP statuses mean that the pod would be rejected in every namespace, not just in this one.
 _INVALID: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
+# The other checks that need a cluster, as `not_asked` lists them.
+_NEEDS_CLUSTER: Final = (
+    "whether the cluster accepts the job and its pods",
+    "quotas and limit ranges",
+    "images on the nodes",
+    "room on the nodes",
+)
 # kubectl's page size for lists.
 _PAGE_SIZE: Final = "500"
 # Strict makes an unknown field an error. By default the API server only warns, and drops it.
 _DRY_RUN: Final = (("dryRun", "All"), ("fieldValidation", "Strict"))
 _NODES: Final = Resource("v1", "nodes", namespaced=False)
 _QUOTAS: Final = Resource("v1", "resourcequotas")
+_LIMIT_RANGES: Final = Resource("v1", "limitranges")
 
 
 def check_on_cluster(file: JobFile, where: Where) -> Data:
     """Return the findings as data.
 
-    Without a cluster, `asked` is false and `why` gives the reason.
+    Without a cluster, `asked` is false, `why` gives the reason, and the finding lists what was not
+    checked.
     """
     return asyncio.run(_collect_findings(file, where))
 
@@ -67,9 +87,9 @@ async def _collect_findings(file: JobFile, where: Where) -> Data:
             findings = await _Asking(client.connection).all(file, job)
     # Without a cluster the explanation is still complete, so this is not an error.
     except TimeoutError:
-        return _not_asked(f"the API server did not respond within {SECONDS} s")
+        return not_asked(file, f"the API server did not respond within {SECONDS} s")
     except DijobError as error:
-        return _not_asked(str(error))
+        return not_asked(file, str(error))
     space = job.metadata.namespace
     return {"asked": True, "namespace": space, "findings": [asdict(one) for one in findings]}
 
@@ -83,12 +103,26 @@ async def misshapen_pods(client: AsyncClient, file: JobFile) -> list[str]:
     job = job_of(file, client.namespace, uid=_UID)
     tried = [one async for one in _Asking(client.connection).tried(job)]
     return [
-        _rejected_pod(name, error) for name, error in tried if error and error.status in _INVALID
+        _rejected_pod(name, answer)
+        for name, _, answer in tried
+        if isinstance(answer, ApiError) and answer.status in _INVALID
     ]
 
 
-def _not_asked(why: str) -> Data:
-    return {"asked": False, "why": f"not checked: {why}", "findings": []}
+def not_asked(file: JobFile, why: str) -> Data:
+    """Return the result if the cluster was not asked: why, and what was not checked."""
+    objects = [one.title for one in _references(job_of(file)) if not file.has(one.kind, one.name)]
+    listed = ", ".join([*objects, *_NEEDS_CLUSTER])
+    finding = FitFinding(UNKNOWN, f"not checked without a cluster: {listed}")
+    return {"asked": False, "why": f"not checked: {why}", "findings": [asdict(finding)]}
+
+
+def _references(job: DIJob) -> list[ObjectReference]:
+    """Return the objects that the job's pods refer to."""
+    return references_of(
+        (pod["spec"], pod_set.replicas)
+        for pod_set, (_, pod) in zip(job.pod_sets, sample_pods(job, Options()), strict=True)
+    )
 
 
 @dataclass(frozen=True)
@@ -103,15 +137,23 @@ class _Asking:
         # A rejected job gets no pods, so further findings would distract from the reason.
         if accepted.verdict == NO:
             return [accepted]
-        pods = [*await self._pods(job), *await self._engine(job), *await self._queue(job)]
-        room = await asyncio.gather(self._nodes(job), self._quotas(job))
-        return [accepted, *pods, room[0], *room[1]]
+        space = job.metadata.namespace
+        tried = [one async for one in self.tried(job)]
+        admitted = _admitted_pods(job, tried)
+        pods = [*_pod_findings(file, tried), *await self._engine(job), *await self._queue(job)]
+        more = await asyncio.gather(
+            check_objects(self.connection, _references(job), file, space),
+            self._limits(space, tried),
+            self._quotas(job, admitted),
+            self._nodes(job, admitted),
+        )
+        return [accepted, *pods, *(one for found in more for one in found)]
 
     async def _job(self, file: JobFile, space: str) -> FitFinding:
         name = file.job["metadata"]["name"]
         body = {**file.job, "metadata": {**file.job["metadata"], "namespace": space}}
         error = await self._dry_run(DIJOBS, space, body)
-        if error is None:
+        if not isinstance(error, ApiError):
             return FitFinding(YES, f"the cluster accepts the DIJob in namespace {space}")
         if error.status == HTTPStatus.CONFLICT:
             return FitFinding(
@@ -124,8 +166,8 @@ class _Asking:
             )
         return FitFinding(NO, f"the cluster rejects the DIJob: {_error_message(error)}")
 
-    async def tried(self, job: DIJob) -> AsyncGenerator[tuple[str, NotFound | Refused | None]]:
-        """Dry-run one pod of each pod set. Yield the pod's name, and the API error or None."""
+    async def tried(self, job: DIJob) -> AsyncGenerator["_TriedPod"]:
+        """Dry-run one pod of each pod set."""
         for name, pod in sample_pods(job, Options()):
             # The pod's own name may be in use by a running job, and the pod's owner does not exist
             # yet. So the dry run uses neither of them.
@@ -133,22 +175,7 @@ class _Asking:
                 k: v for k, v in pod["metadata"].items() if k not in ("name", "ownerReferences")
             }
             tried = {**pod, "metadata": {**meta, "generateName": "dijob-explain-"}}
-            yield name, await self._dry_run(PODS, job.metadata.namespace, tried)
-
-    async def _pods(self, job: DIJob) -> list[FitFinding]:
-        found = []
-        async for name, error in self.tried(job):
-            if error is None:
-                found.append(FitFinding(YES, f"the cluster accepts a pod like {name}"))
-            # Status 403 has two possible causes: a permission that the user lacks but the operator
-            # has, or an admission rule such as Pod Security, which also applies to the operator's
-            # pods.
-            elif error.status == HTTPStatus.FORBIDDEN and "cannot create resource" in error.message:
-                text = "pods: you may not create pods here, so this was not checked"
-                return [FitFinding(UNKNOWN, text)]
-            else:
-                found.append(FitFinding(NO, _rejected_pod(name, error)))
-        return found
+            yield name, pod, await self._dry_run(PODS, job.metadata.namespace, tried)
 
     async def _engine(self, job: DIJob) -> list[FitFinding]:
         """Dry-run the object of the job's engine."""
@@ -159,7 +186,7 @@ class _Asking:
         meta = {k: v for k, v in made["metadata"].items() if k not in ("name", "ownerReferences")}
         tried = {**made, "metadata": {**meta, "generateName": "dijob-explain-"}}
         error = await self._dry_run(Resource(row.api, row.plural), space, tried)
-        if error is None:
+        if not isinstance(error, ApiError):
             return [FitFinding(YES, f"the cluster accepts the {row.kind} of the job's engine")]
         if error.reason == NO_SUCH_KIND:
             return [
@@ -187,21 +214,51 @@ class _Asking:
             found.append(FitFinding(UNKNOWN, queue.doubt))
         return found
 
-    async def _nodes(self, job: DIJob) -> FitFinding:
-        nodes, pods = await self._list(_NODES), await self._list(PODS)
-        if nodes is None or pods is None:
-            kind = "nodes" if nodes is None else "the pods of all namespaces"
-            return FitFinding(UNKNOWN, f"nodes: you may not list {kind}, so this was not checked")
-        specs = list(pod_specs(job, Options()))
+    async def _nodes(self, job: DIJob, specs: Sequence[Data]) -> list[FitFinding]:
+        """Check the images and the room of the nodes."""
+        nodes = await self._list(_NODES)
+        if nodes is None:
+            text = "nodes: you may not list nodes, so room and images were not checked"
+            return [FitFinding(UNKNOWN, text)]
+        uses = [(one.pod, use) for one in job.pod_sets for use in images_of(one.pod)]
+        images = into_images(uses, free_resources(nodes, ()))
+        pods = await self._list(PODS)
+        if pods is None:
+            text = "nodes: you may not list the pods of all namespaces, so room was not checked"
+            return [*images, FitFinding(UNKNOWN, text)]
         engine = engine_of(job, Options().engine, ())
         together = 0 if engine in (Engine.NONE, Engine.KUEUE) else job.spec.gang_minimum
-        return into_nodes(specs, job.spec.minimum, free_resources(nodes, pods), together)
+        room = into_nodes(specs, job.spec.minimum, free_resources(nodes, pods), together)
+        return [*images, room]
 
-    async def _quotas(self, job: DIJob) -> list[FitFinding]:
+    async def _limits(self, space: str, tried: Sequence["_TriedPod"]) -> list[FitFinding]:
+        """Report what LimitRanges change. The dry runs of pods have already applied them."""
+        accepted = [
+            (name, pod["spec"], answer["spec"])
+            for name, pod, answer in tried
+            if not isinstance(answer, ApiError)
+        ]
+        found = await self._list(_LIMIT_RANGES, space)
+        if accepted:
+            ranges = [one["metadata"]["name"] for one in found or ()]
+            return changed_requests(accepted, ranges)
+        if found is None:
+            text = "limit ranges: you may not list them, so this was not checked"
+            return [FitFinding(UNKNOWN, text)]
+        return [
+            FitFinding(
+                UNKNOWN,
+                f"LimitRange {one['metadata']['name']}: not checked, because the dry run of the"
+                " pods failed",
+            )
+            for one in found
+        ]
+
+    async def _quotas(self, job: DIJob, specs: Sequence[Data]) -> list[FitFinding]:
         found = await self._list(_QUOTAS, job.metadata.namespace)
         if found is None:
             return [FitFinding(UNKNOWN, "quotas: you may not list them, so this was not checked")]
-        return into_quotas(list(pod_specs(job, Options())), found)
+        return into_quotas(specs, found, [names.KIND, *created_kinds(job, Options())])
 
     async def _list(self, kind: Resource, space: str = "") -> list[Data] | None:
         """Return all objects of a kind, or None if the user lacks permission to list them."""
@@ -214,7 +271,7 @@ class _Asking:
                     ClientRequest("GET", kind.path(space), query=query)
                 )
             except Refused as error:
-                _raise_if_unauthenticated(error)
+                raise_if_unauthenticated(error)
                 return None
             found += answer.get("items") or []
             token = (answer.get("metadata") or {}).get("continue") or ""
@@ -223,20 +280,58 @@ class _Asking:
 
     async def _dry_run(
         self, kind: Resource, space: str, body: Mapping[str, Any]
-    ) -> NotFound | Refused | None:
-        """Dry-run a creation. Return the API error, or None if the cluster accepts the object."""
+    ) -> Data | NotFound | Refused:
+        """Dry-run a creation. Return the object as the cluster would store it, or the API error."""
         try:
-            await self.connection.json(ClientRequest("POST", kind.path(space), body, _DRY_RUN))
+            return await self.connection.json(
+                ClientRequest("POST", kind.path(space), body, _DRY_RUN)
+            )
         except (NotFound, Refused) as error:
-            _raise_if_unauthenticated(error)
+            raise_if_unauthenticated(error)
             return error
-        return None
 
 
-def _raise_if_unauthenticated(error: ApiError) -> None:
-    """Re-raise the error if it is about the user's login and not about the job."""
-    if error.status == HTTPStatus.UNAUTHORIZED:
-        raise error
+# The name and manifest of a pod, and its dry run: the pod with the cluster's defaults, or an error.
+_TriedPod = tuple[str, Data, Data | NotFound | Refused]
+
+
+def _admitted_pods(job: DIJob, tried: Iterable[_TriedPod]) -> list[Data]:
+    """Return the specs of all pods, with the cluster's defaults if the dry run has returned them.
+
+    A LimitRange or a webhook can add requests, which count on nodes and in quotas.
+    """
+    found = list[Data]()
+    for pod_set, (_, pod, answer) in zip(job.pod_sets, tried, strict=True):
+        spec = pod["spec"] if isinstance(answer, ApiError) else answer["spec"]
+        found += [spec] * pod_set.replicas
+    return [*found, *server_specs(job, Options())]
+
+
+def _pod_findings(file: JobFile, tried: Iterable[_TriedPod]) -> list[FitFinding]:
+    found = []
+    for name, _, error in tried:
+        if not isinstance(error, ApiError):
+            found.append(FitFinding(YES, f"the cluster accepts a pod like {name}"))
+        # Status 403 has several causes: a permission that the user lacks but the operator has, or
+        # an admission rule such as Pod Security, which also applies to the operator's pods.
+        elif error.status == HTTPStatus.FORBIDDEN and "cannot create resource" in error.message:
+            text = "pods: you may not create pods here, so this was not checked"
+            return [FitFinding(UNKNOWN, text)]
+        elif waits := _waits_for(file, error.message):
+            text = f"pods: the {waits} of the file does not exist yet, so this was not checked"
+            found.append(FitFinding(UNKNOWN, text))
+        else:
+            found.append(FitFinding(NO, _rejected_pod(name, error)))
+    return found
+
+
+def _waits_for(file: JobFile, message: str) -> str:
+    """Return the object of the file without which the API server rejects a pod; "" if none."""
+    for kind in (SERVICE_ACCOUNT, PRIORITY_CLASS, RUNTIME_CLASS):
+        for name in file.of_kind(kind):
+            if "found" in message and kind.lower() in message.lower() and name in message:
+                return f"{kind} {name}"
+    return ""
 
 
 def _rejected_pod(name: str, error: ApiError) -> str:

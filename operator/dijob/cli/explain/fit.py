@@ -5,11 +5,14 @@ real scheduler also considers affinity, topology spread constraints and preempti
 affinity or topology spread constraints, the finding says that they are not checked.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
+from dijob import names
+from dijob.cli.explain import quota_scopes
 from dijob.core.members import format_count
 from dijob.core.render import quantities
 from dijob.core.render.fields import as_mapping, objects_in
@@ -20,6 +23,12 @@ Body = Mapping[str, Any]
 YES, NO, UNKNOWN = "yes", "no", "unknown"
 # The third effect, PreferNoSchedule, does not keep a pod off a node.
 _BLOCKING_EFFECTS: Final = ("NoSchedule", "NoExecute")
+# The names by which a quota counts objects, after `count/`.
+_COUNTED: Final = {
+    names.KIND: f"{names.PLURAL}.{names.GROUP}",
+    "Service": "services",
+    "PodDisruptionBudget": "poddisruptionbudgets.policy",
+}
 
 
 @dataclass(frozen=True)
@@ -39,9 +48,10 @@ class NodeRoom:
     taints: Sequence[Body]
     free: Amounts
     ports: set[int] = field(default_factory=set)
+    images: frozenset[str] = frozenset()
 
-    def takes(self, spec: Body) -> str:
-        """Return why a pod does not fit; "" if it does."""
+    def excludes(self, spec: Body) -> str:
+        """Return the label or taint that keeps a pod off the node; "" if there is none."""
         wanted = as_mapping(spec.get("nodeSelector"))
         if any(self.labels.get(key) != value for key, value in wanted.items()):
             return "nodeSelector"
@@ -49,6 +59,12 @@ class NodeRoom:
         for taint in self.taints:
             if taint.get("effect") in _BLOCKING_EFFECTS and not _is_tolerated(taint, tolerations):
                 return f"taint {taint.get('key')}"
+        return ""
+
+    def takes(self, spec: Body) -> str:
+        """Return why a pod does not fit; "" if it does."""
+        if reason := self.excludes(spec):
+            return reason
         if host_ports(spec) & self.ports:
             return "a host port"
         # The number of pods that a node can run is also a resource (110 by default).
@@ -76,7 +92,8 @@ def free_resources(nodes: Iterable[Body], pods: Iterable[Body]) -> list[NodeRoom
         given = as_mapping(status.get("allocatable"))
         free = {str(name): quantities.parse_quantity(value) for name, value in given.items()}
         labels = as_mapping(meta.get("labels"))
-        found[meta["name"]] = NodeRoom(meta["name"], labels, objects_in(spec.get("taints")), free)
+        taints, images = objects_in(spec.get("taints")), _image_names(status)
+        found[meta["name"]] = NodeRoom(meta["name"], labels, taints, free, images=images)
     for pod in pods:
         spec = pod.get("spec") or {}
         # A terminated pod does not hold any resources.
@@ -124,20 +141,31 @@ def into_nodes(
     return FitFinding(verdict, f"{text}{_unchecked_rules(specs)}")
 
 
-def into_quotas(specs: Sequence[Body], quotas: Iterable[Body]) -> list[FitFinding]:
-    """Return a finding for each quota of the namespace."""
-    # A quota limits the sum of all pods, wherever they run.
-    asked = _total_amounts(specs)
-    return [_check_quota(quota, asked) for quota in quotas] or [
+def into_quotas(
+    specs: Sequence[Body], quotas: Iterable[Body], created: Iterable[str] = ()
+) -> list[FitFinding]:
+    """Return a finding for each quota of the namespace.
+
+    `created` has the kind of each object other than a pod that is created with the job.
+    """
+    counts = Counter(_COUNTED[kind] for kind in created if kind in _COUNTED)
+    others = {name: Decimal(count) for name, count in counts.items()}
+    return [_check_quota(quota, specs, others) for quota in quotas] or [
         FitFinding(YES, "quotas: the namespace has none")
     ]
 
 
-def _check_quota(quota: Body, asked: Amounts) -> FitFinding:
+def _check_quota(quota: Body, specs: Sequence[Body], others: Amounts) -> FitFinding:
     name, spec = quota["metadata"]["name"], quota.get("spec") or {}
-    # Scopes restrict a quota to some pods, for example to a priority class.
-    if spec.get("scopes") or spec.get("scopeSelector"):
-        return FitFinding(UNKNOWN, f"quota {name}: not checked, because it has scopes")
+    scopes = quota_scopes.scopes_of(spec)
+    inside = [quota_scopes.contains(scopes, pod) for pod in specs]
+    if None in inside:
+        return FitFinding(UNKNOWN, f"quota {name}: not checked, because of its scopes")
+    if scopes and not any(inside):
+        return FitFinding(YES, f"quota {name} does not apply, because of its scopes")
+    # A quota limits the sum of all pods in its scopes, wherever they run.
+    counted = [pod for pod, within in zip(specs, inside, strict=True) if within]
+    asked = others | _total_amounts(counted)
     status = quota.get("status") or {}
     hard, used = as_mapping(status.get("hard") or spec.get("hard")), as_mapping(status.get("used"))
     short = []
@@ -162,8 +190,22 @@ def _total_amounts(specs: Sequence[Body]) -> Amounts:
     return {
         **found,
         **{f"limits.{name}": value for name, value in limits.items()},
+        **quantities.add_amounts(map(_claimed_storage, specs)),
         "pods": Decimal(len(specs)),
     }
+
+
+def _claimed_storage(spec: Body) -> Amounts:
+    """Return the claims that Kubernetes creates for the ephemeral volumes of a pod."""
+    found: list[Amounts] = []
+    for volume in objects_in(spec.get("volumes")):
+        template = as_mapping(as_mapping(volume.get("ephemeral")).get("volumeClaimTemplate"))
+        if template:
+            resources = as_mapping(as_mapping(template.get("spec")).get("resources"))
+            asked = as_mapping(resources.get("requests")).get("storage", 0)
+            size = quantities.parse_quantity(asked)
+            found.append({"persistentvolumeclaims": Decimal(1), "storage": size})
+    return quantities.add_amounts(found)
 
 
 def _normalise_key(key: str) -> str:
@@ -174,6 +216,12 @@ def _normalise_key(key: str) -> str:
 def _unchecked_rules(specs: Sequence[Body]) -> str:
     looked = any(spec.get("affinity") or spec.get("topologySpreadConstraints") for spec in specs)
     return "; affinity and topology spread constraints are not checked" if looked else ""
+
+
+def _image_names(status: Body) -> frozenset[str]:
+    """Return all names of the images that a node reports."""
+    listed = (one.get("names") for one in objects_in(status.get("images")))
+    return frozenset(str(name) for names_ in listed for name in names_ or ())
 
 
 def _is_ready(status: Body) -> bool:

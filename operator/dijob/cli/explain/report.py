@@ -190,9 +190,18 @@ def pod_specs(job: DIJob, options: Options) -> Iterator[Data]:
     """Yield the spec of every pod of the job, including that of its Redis server."""
     for pod_set, (_, pod) in zip(job.pod_sets, sample_pods(job, options), strict=True):
         yield from [pod["spec"]] * pod_set.replicas
-    # The job's own Redis server needs a node and quota, too.
+    yield from server_specs(job, options)
+
+
+def server_specs(job: DIJob, options: Options) -> Iterator[Data]:
+    """Yield the spec of the job's own Redis server, which needs a node and quota, too."""
     if job.server:
         yield redis.server_manifests(job, options)[-1]["spec"]
+
+
+def created_kinds(job: DIJob, options: Options) -> list[str]:
+    """Return the kind of each object that the operator creates for the job, except ranks."""
+    return [one["kind"] for one in _created_objects(job, options) if not one["rank"]]
 
 
 def _format_amounts(amounts: quantities.Amounts) -> dict[str, str]:

@@ -238,6 +238,8 @@ def _cluster_lines(seen: Data) -> Iterator[str]:
     """Yield the findings of the cluster checks (cluster.py)."""
     if not seen["asked"]:
         yield from _labelled_lines("Cluster", seen["why"])
-    for line in seen["findings"]:
-        mark = {"yes": "OK", "no": "NO", "unknown": "?"}[line["verdict"]]
-        yield from _labelled_lines(mark, line["text"])
+    # What was not checked comes last, as one block.
+    for verdict, mark in (("yes", "OK"), ("no", "NO"), ("unknown", "?")):
+        for line in seen["findings"]:
+            if line["verdict"] == verdict:
+                yield from _labelled_lines(mark, line["text"])
