@@ -20,7 +20,7 @@ from jobs import EXAMPLES
 from pages import commands, section
 from space import Space, measured
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 NAME = "cartpole-tasks"
 LEARNER, EVALUATOR = f"{NAME}-learner-0", f"{NAME}-evaluator-0"

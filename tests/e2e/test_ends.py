@@ -54,7 +54,7 @@ WAYS = {
     "runner-redis": (RUNNER, "redis", 2),
     "ditask-torchrpc": (DITASK, "torchrpc", 2),
 }
-LONG = {"ditask-nng", "runner-redis", "ditask-torchrpc"}
+LONG = {"ditask-nng", "ditask-redis", "runner-redis", "ditask-torchrpc", "runner-torchrpc"}
 
 
 @contextmanager

@@ -32,6 +32,7 @@ def test_every_example_has_a_test() -> None:
     assert [name for name in known if f"({name})" not in page] == []
 
 
+@pytest.mark.long
 def test_the_star_adds_up_the_results_of_its_workers(space: Space) -> None:
     succeeded(space, "star.yaml", "star")
     assert "pi is 3.14159, from nodes [1, 2, 3]" in space.logs("star-0")
@@ -56,6 +57,7 @@ def test_a_training_that_hangs_is_reported_with_its_stack_and_restarts_once(spac
     assert pod["status"]["containerStatuses"][0]["restartCount"] == 1  # in its pod
 
 
+@pytest.mark.long
 def test_several_ditasks_in_one_container_form_a_league(space: Space) -> None:
     succeeded(space, "league.yaml", "league")
     assert "node 0 (league) has heard of nodes [10, 11, 20]\n" in space.logs("league-0")

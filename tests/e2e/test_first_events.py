@@ -75,6 +75,7 @@ def until_all_end(space: Space, worlds: list[World], seconds: float) -> None:
         space.until_true(world.name, "Succeeded", seconds)
 
 
+@pytest.mark.long
 def test_a_first_event_is_received_by_all(space: Space) -> None:
     worlds = [World("nng", "star"), World("redis", "mesh"), World("torchrpc", "mesh")]
     space.apply(*(each for world in worlds for each in world.objects("task:2", "bare:1")))

@@ -81,6 +81,7 @@ def forms(open_space: Callable[[str], AbstractContextManager[Space]]) -> Iterato
         yield space
 
 
+@pytest.mark.long
 def test_a_command_in_a_shell_joins_the_mesh(forms: Space) -> None:
     forms.until_true("bash", "Running", REAL_SECONDS)
     until_edges(forms, "bash", mesh(forms.ips("bash"), 1), PORTS, REAL_SECONDS)

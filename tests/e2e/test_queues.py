@@ -17,8 +17,8 @@ pytestmark = pytest.mark.e2e
 
 QUEUES = pytest.mark.parametrize(
     "queue",
-    # test_redis.py sends events over Redis in `make test`.
-    ["nng", pytest.param("redis", marks=pytest.mark.long), "torchrpc:cpu"],
+    # test_redis.py and test_torchrpc.py send events over the others in `make test`.
+    ["nng", *(pytest.param(one, marks=pytest.mark.long) for one in ("redis", "torchrpc:cpu"))],
 )
 
 

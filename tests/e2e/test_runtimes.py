@@ -13,6 +13,7 @@ pytestmark = pytest.mark.e2e
 # ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_ditask_for_slurm_runs_unchanged(space: Space) -> None:
     succeeded(space, "slurm.yaml", "cluster")
     for rank in range(3):
@@ -135,7 +136,8 @@ WAYS: dict[str, tuple[list[str], dict[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("queue", ["nng", pytest.param("redis", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("queue", ["nng", "redis"])
 def test_a_plain_script_joins_one_world_however_it_is_started(space: Space, queue: str) -> None:
     """In a venv with bash -c, with python -m, and with a sitecustomize of the user."""
     _, code = yaml.safe_load_all((EXAMPLES / "runner.yaml").read_text())

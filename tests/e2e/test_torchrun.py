@@ -127,6 +127,7 @@ def test_a_succeeded_rank_restarts_with_a_rank_that_fails_later(space: Space) ->
     assert not before & space.uids("outlived"), "in new pods: the finished one is in the way"
 
 
+@pytest.mark.long
 def test_the_command_of_the_ddp_page_joins_its_group_without_a_gpu(space: Space) -> None:
     """The image has no OpenCV, so all four processes join the group over gloo, and then fail."""
     printed = "python -m torch.distributed.launch --nproc_per_node=2 --master_port=29501"
@@ -142,7 +143,8 @@ def test_the_command_of_the_ddp_page_joins_its_group_without_a_gpu(space: Space)
     space.until_true("pong", "Failed", REAL_SECONDS)
     # The kubelet may have restarted it before the pod was ended.
     logs = space.all_logs("pong-0") + space.all_logs("pong-1")
-    assert logs.count("dist_init uses gloo instead of nccl") == 4
+    # The pod that has not failed is deleted with its log.
+    assert logs.count("dist_init uses gloo instead of nccl") in {2, 4}
     # pong_dqn_ddp_config.py enters DDPContext before it imports the environment.
     assert "No module named 'cv2'" in logs
     assert "RANK expected, but not set" not in logs

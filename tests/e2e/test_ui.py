@@ -112,7 +112,8 @@ def searches(tab: Tab) -> None:
     page = tab.page
     expect(page.locator(".lines")).to_contain_text("step 12")
     page.get_by_label("Search in the log").fill("STEP 12")
-    page.keyboard.press("Enter")
+    expect(page.locator("[data-hit]").first).to_be_attached()
+    page.get_by_label("Search in the log").press("Enter")
     expect(page.locator("[data-now] mark")).to_have_text("step 12")
     with page.expect_download() as download:
         page.get_by_role("button", name="Download").click()

@@ -9,9 +9,11 @@ import builtins
 import inspect
 import linecache
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import update_wrapper
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from dijob.client.code import Code, CodeFile, read_code
@@ -95,7 +97,8 @@ def build_script(function: Function, text: str) -> str:
     another cell defines.
     """
     name = function.__name__
-    body = list(_without_client(ast.parse(text).body, name))
+    known = _names_of_client(function.__globals__) - {name}
+    body = list(_without_client(ast.parse(text).body, name, known))
     if not any(isinstance(one, _DEFINITIONS) and one.name == name for one in body):
         raise BadFile(
             f"{function.__qualname__} cannot run as a job: define it with `def` at the top level of"
@@ -125,12 +128,26 @@ def _module_text(function: Function) -> str:
     return "".join(lines)
 
 
-def _without_client(body: Sequence[ast.stmt], sent: str) -> Iterator[ast.stmt]:
-    """Yield the statements that do not use this package. Its decorators are removed. The definition
-    of the function that is `sent` is never left out.
+def _names_of_client(names: Mapping[str, Any]) -> set[str]:
+    """Return the names of objects of this package, which another cell may have imported."""
+    found = set()
+    for name, value in names.items():
+        own = (
+            value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+        )
+        if str(own or type(value).__module__).partition(".")[0] == "dijob":
+            found.add(name)
+    return found
+
+
+def _without_client(
+    body: Sequence[ast.stmt], sent: str, known: AbstractSet[str]
+) -> Iterator[ast.stmt]:
+    """Yield the statements that do not use this package, or a `known` object of it. Its decorators
+    are removed. The definition of the function that is `sent` is never left out.
     """
     # IPython turns magics such as %time into calls of this function.
-    local = {"get_ipython"}
+    local = {"get_ipython", *known}
     for part in body:
         if isinstance(part, ast.ImportFrom | ast.Import) and _is_own_import(part):
             local |= {(one.asname or one.name).partition(".")[0] for one in part.names}

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from dijob.client import BadFile, JobFunction, as_job
+from dijob.client import BadFile, Client, JobFunction, as_job
 from dijob.client.functions import SCRIPT, build_script, list_command, read_source
 
 CELL = """
@@ -55,6 +55,31 @@ def cell(text: str, function: str = "my_main", **other_cells: Any) -> Callable[.
     made = found[function]
     function_of: Callable[..., Any] = made.function if isinstance(made, JobFunction) else made
     return function_of
+
+
+LATER_CELL = """
+import os
+
+@as_job("x", replicas=2)
+def greet():
+    print(os.environ["DI_RANK"])
+
+greet.run(client)
+"""
+LATER_SCRIPT = """import os
+
+def greet():
+    print(os.environ['DI_RANK'])
+if __name__ == '__main__':
+    greet()
+"""
+
+
+def test_another_cell_has_imported_the_client() -> None:
+    client = Client.__new__(Client)
+    client.run = lambda *_, **__: None  # type: ignore[method-assign, assignment, misc]
+    function = cell(LATER_CELL, "greet", as_job=as_job, client=client)
+    assert build_script(function, LATER_CELL) == LATER_SCRIPT
 
 
 def test_a_cell_is_sent_without_the_lines_that_use_the_client() -> None:

@@ -10,6 +10,7 @@ import pytest
 from dijob.api.model import DIJob
 from dijob.api.status import Stall, format_time
 from dijob.core.actions import AskStack
+from dijob.core.decide.stalls import PATIENCE_SECONDS
 from dijob.core.observed.progress import JobProgress, RankProgress
 from dijob.core.observed.views import Observed, Pod
 from dijob.core.plan import Plan
@@ -30,6 +31,7 @@ from samples.builders import (
 )
 
 LIMIT = 100
+PATIENCE = int(PATIENCE_SECONDS)
 STACK = """Current thread 0x00007f (most recent call first):
   File "/usr/lib/python3.12/threading.py", line 327 in wait
   File "/usr/lib/python3.12/queue.py", line 180 in get
@@ -191,7 +193,7 @@ def test_after_the_end_of_the_rank_that_trains_the_others_have_time_to_end() -> 
 def test_without_an_answer_the_stall_is_reported_after_some_seconds() -> None:
     told = story()
     assert stalled(told.settle(LIMIT + 1, progress(rank(asked=True)))) is None
-    found = told.settle(LIMIT + 5, progress(rank(asked=True)))
+    found = told.settle(LIMIT + PATIENCE, progress(rank(asked=True)))
     assert message(found).endswith("run: kubectl dijob doctor job -n ns --stacks")
 
 
@@ -205,7 +207,7 @@ UNREACHABLE = {
 @pytest.mark.parametrize("known", UNREACHABLE.values(), ids=UNREACHABLE)
 def test_silence_of_the_launchers_is_reported_but_restarts_nothing(known: JobProgress) -> None:
     told = story(stallPolicy="Restart")
-    found = told.settle(LIMIT + 5, known)
+    found = told.settle(LIMIT + PATIENCE, known)
     assert stalled(found) == ("True", "NoProgress")
     assert "nothing restarts, because not all launchers are connected" in message(found)
     assert told.owner.status.restarts == 0
@@ -255,7 +257,7 @@ def test_a_second_stall_is_only_reported() -> None:
     told = story(stallPolicy="Restart")
     status = told.owner.status.model_copy(update={"stall": Stall(restarted="0"), "restarts": 1})
     told.owner = DIJob(metadata=told.owner.metadata, spec=told.owner.spec, status=status)
-    found = told.settle(LIMIT + 5, ANSWERED)
+    found = told.settle(LIMIT + PATIENCE, ANSWERED)
     assert stalled(found) == ("True", "StalledAgain")
     assert "the operator has restarted rank 0 before, and does so only once" in message(found)
     assert told.owner.status.restarts == 1
@@ -266,7 +268,7 @@ def test_no_restart_fails_the_job() -> None:
     told = story(stallPolicy="Restart", backoffLimit=1)
     status = told.owner.status.model_copy(update={"restarts": 1})
     told.owner = DIJob(metadata=told.owner.metadata, spec=told.owner.spec, status=status)
-    found = told.settle(LIMIT + 5, ANSWERED)
+    found = told.settle(LIMIT + PATIENCE, ANSWERED)
     assert "nothing restarts, because backoffLimit allows no further failure" in message(found)
     assert (told.owner.status.restarts, told.owner.status.phase) == (1, "Running")
 
@@ -275,7 +277,7 @@ def test_a_paused_job_is_reported_and_not_restarted() -> None:
     told = story(stallPolicy="Restart")
     told.owner = paused(told.owner)
     for _ in range(3):
-        decided = told.see(LIMIT + 5, ANSWERED)
+        decided = told.see(LIMIT + PATIENCE, ANSWERED)
     assert (stalled(decided), told.owner.status.restarts) == (("True", "NoProgress"), 0)
 
 

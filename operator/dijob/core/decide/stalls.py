@@ -20,7 +20,7 @@ from dijob.names import StallPolicy
 from dijob.reasons import AddressesReady, ProgressStalled
 
 # How long the report waits for the answers of the launchers, so that one write has everything.
-PATIENCE_SECONDS = 5.0
+PATIENCE_SECONDS = 15.0
 # Stored times are truncated to seconds.
 STAMPED_SECONDS = 0.5
 # A progress that the operator waits for is noticed after this time, if its launcher does not tell.

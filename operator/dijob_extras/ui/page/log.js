@@ -70,8 +70,8 @@ export class Log {
 
   link(state, words) {
     if (state === "refused") say(this.state, sentence(words));
-    // A new stream sends the last 500 lines again.
-    else if (state === "live") this.lines.replaceChildren();
+    // A new stream sends the last 500 lines again. Until then, the old ones stay.
+    else if (state === "live") this.again = true;
   }
 
   add(lines) {
@@ -85,6 +85,8 @@ export class Log {
         h("span", {}, one.text),
       ),
     );
+    if (this.again) this.lines.replaceChildren();
+    this.again = false;
     this.lines.append(...made);
     while (this.lines.children.length > MOST_LINES) this.lines.firstChild.remove();
     if (this.query.value) this.search();
