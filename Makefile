@@ -346,7 +346,7 @@ first-events: cluster-build images ## delivery of the first events of each proce
 	$(PY) -m pytest -s tests/e2e/test_first_events.py -m long
 
 .PHONY: long
-long: cluster-build images ## long variants of e2e tests, mostly DI-engine's own message queues (~9 min)
+long: cluster-build images ## long variants of e2e tests, mostly real DI-engine (~25 min)
 	$(PY) -m pytest tests/e2e -m long --ignore=tests/e2e/test_first_events.py
 
 .PHONY: chaos
