@@ -77,7 +77,7 @@ if __name__ == '__main__':
 
 def test_another_cell_has_imported_the_client() -> None:
     client = Client.__new__(Client)
-    client.run = lambda *_, **__: None  # type: ignore[method-assign, assignment, misc]
+    client.run = lambda *_, **__: None  # type: ignore[method-assign, assignment]
     function = cell(LATER_CELL, "greet", as_job=as_job, client=client)
     assert build_script(function, LATER_CELL) == LATER_SCRIPT
 
