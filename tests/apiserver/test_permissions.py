@@ -223,9 +223,12 @@ def expected(command: str) -> set[Right]:
 
 def complete(command: str, requests: Requests) -> set[Right]:
     """Return the permissions of the requests with those that the API server also checks, and with
-    those of the watches that were left out because a list was denied.
+    those of the watches that were left out because a list was denied, or because the pod ran at the
+    first look.
     """
     more = {also for one, also in IMPLIED if one in requests.sent and command not in UPDATES}
+    if command in WAITS_FOR_A_POD:
+        more.add(("pods", "watch", False))
     watched = {(resource, "watch", wide) for resource, _, wide in requests.denied}
     return requests.sent | more | (watched & TABLE[command][1])
 
@@ -250,6 +253,7 @@ COMMANDS = {
     "restart": ["restart", JOB],
     "delete": ["delete", JOB],
 }
+WAITS_FOR_A_POD = {"cp (the rank does not run)"}
 # They fail here: see above.
 WITHOUT_CONTAINERS = ("logs", "topology", "cp", "cp (the rank does not run)")
 

@@ -79,7 +79,10 @@ class Audit:
 
     def _entries(self) -> Iterator[Json]:
         with self.log.open("rb") as lines:
-            lines.seek(self._offset)
+            # The log may have ended within a line. That request is from before the creation.
+            lines.seek(max(self._offset - 1, 0))
+            if self._offset:
+                lines.readline()
             for line in lines:
                 if line.endswith(b"\n"):  # otherwise the line is still being written
                     yield json.loads(line)
