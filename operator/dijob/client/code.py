@@ -2,7 +2,7 @@
 
 Up to 1 MiB, the files are entries of one ConfigMap, which needs no program in the image. More code
 is a compressed archive in several ConfigMaps, which an init container unpacks. In both cases a
-replaced pod gets the code without the user's machine (docs/decisions/073).
+replaced pod gets the code without the user's machine (docs/decisions/067).
 """
 
 import base64

@@ -1,7 +1,7 @@
 """`kubectl dijob run`: creates a job without a manifest, or replaces a job's code.
 
 The local code is stored in ConfigMaps that the job owns, so that no image has to be built and
-nothing has to be deleted afterwards (docs/decisions/032, 073).
+nothing has to be deleted afterwards (docs/decisions/032, 067).
 """
 
 import asyncio
