@@ -169,13 +169,7 @@ class _Asking:
     async def tried(self, job: DIJob) -> AsyncGenerator["_TriedPod"]:
         """Dry-run one pod of each pod set."""
         for name, pod in sample_pods(job, Options()):
-            # The pod's own name may be in use by a running job, and the pod's owner does not exist
-            # yet. So the dry run uses neither of them.
-            meta = {
-                k: v for k, v in pod["metadata"].items() if k not in ("name", "ownerReferences")
-            }
-            tried = {**pod, "metadata": {**meta, "generateName": "dijob-explain-"}}
-            yield name, pod, await self._dry_run(PODS, job.metadata.namespace, tried)
+            yield name, pod, await self._dry_run(PODS, job.metadata.namespace, _unnamed(pod))
 
     async def _engine(self, job: DIJob) -> list[FitFinding]:
         """Dry-run the object of the job's engine."""
@@ -183,16 +177,14 @@ class _Asking:
         if made is None:
             return []
         row, space = ENGINES[engine_of(job, Options().engine, ())], job.metadata.namespace
-        meta = {k: v for k, v in made["metadata"].items() if k not in ("name", "ownerReferences")}
-        tried = {**made, "metadata": {**meta, "generateName": "dijob-explain-"}}
-        error = await self._dry_run(Resource(row.api, row.plural), space, tried)
+        error = await self._dry_run(Resource(row.api, row.plural), space, _unnamed(made))
         if not isinstance(error, ApiError):
             return [FitFinding(YES, f"the cluster accepts the {row.kind} of the job's engine")]
         if error.reason == NO_SUCH_KIND:
             return [
                 FitFinding(NO, f"the cluster does not serve {row.kind} of {row.api}: {row.switch}")
             ]
-        if error.status == HTTPStatus.FORBIDDEN and "cannot create resource" in error.message:
+        if _lacks_permission_to_create(error):
             text = f"{row.plural}: you may not create them here, so this was not checked"
             return [FitFinding(UNKNOWN, text)]
         return [FitFinding(NO, f"the cluster rejects the {row.kind}: {_error_message(error)}")]
@@ -295,6 +287,19 @@ class _Asking:
 _TriedPod = tuple[str, Data, Data | NotFound | Refused]
 
 
+def _unnamed(manifest: Data) -> Data:
+    """Return a manifest for a dry run, without the name and the owner. The name may be in use by a
+    running job, and the owner does not exist yet.
+    """
+    own = ("name", "ownerReferences")
+    kept = {key: value for key, value in manifest["metadata"].items() if key not in own}
+    return {**manifest, "metadata": {**kept, "generateName": "dijob-explain-"}}
+
+
+def _lacks_permission_to_create(error: ApiError) -> bool:
+    return error.status == HTTPStatus.FORBIDDEN and "cannot create resource" in error.message
+
+
 def _admitted_pods(job: DIJob, tried: Iterable[_TriedPod]) -> list[Data]:
     """Return the specs of all pods, with the cluster's defaults if the dry run has returned them.
 
@@ -314,7 +319,7 @@ def _pod_findings(file: JobFile, tried: Iterable[_TriedPod]) -> list[FitFinding]
             found.append(FitFinding(YES, f"the cluster accepts a pod like {name}"))
         # Status 403 has several causes: a permission that the user lacks but the operator has, or
         # an admission rule such as Pod Security, which also applies to the operator's pods.
-        elif error.status == HTTPStatus.FORBIDDEN and "cannot create resource" in error.message:
+        elif _lacks_permission_to_create(error):
             text = "pods: you may not create pods here, so this was not checked"
             return [FitFinding(UNKNOWN, text)]
         elif waits := _waits_for(file, error.message):

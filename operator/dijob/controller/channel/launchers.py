@@ -16,6 +16,7 @@ from dijob import names
 from dijob.api.status import format_time
 from dijob.controller.cache.store import Store
 from dijob.core.addresses import NO_LIST, ListCopy
+from dijob.core.membership.stalls import ROUNDING_SECONDS
 from dijob.core.observed.parse import list_copy
 from dijob.core.observed.progress import ProgressReport, RankProgress
 from dijob.core.observed.reports import LauncherReport, LauncherState, with_report
@@ -33,9 +34,6 @@ PATIENCE_SECONDS = 2.0
 # reconciled for this long. It is longer than PATIENCE_SECONDS, because a Service may still lead to
 # the operator's former pod.
 RETURN_SECONDS = 5.0
-# A launcher reports in whole seconds how long its program has made no progress. Two reports about
-# the same time differ by less than this.
-ROUNDING_SECONDS = 2.0
 
 NOTHING = ListCopy()
 
@@ -61,8 +59,8 @@ class _Launcher:
 
     `progress` is the newest progress of its program, and `moved` when the program last made
     progress, in monotonic seconds. `asked` is the newest request for the stack of the program's
-    main thread since then ("": there was none), `told` the
-    newest request that was sent, and `stack` the answer. `awaited`: the first progress is news.
+    main thread since then ("": there was none), `told` the newest request that was sent, and
+    `stack` the answer. `awaited`: the first progress is news.
     """
 
     report: LauncherReport | None = None
