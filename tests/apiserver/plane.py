@@ -127,11 +127,7 @@ class Plane:
                 self.until_no_pods(name)
 
     def until_no_pods(self, name: str) -> None:
-        """Wait until the garbage collector has deleted the pods of a deleted job.
-
-        The first deletion after the CRD was created can take a minute, because the garbage
-        collector looks for new kinds every 30 s.
-        """
+        """Wait until the garbage collector has deleted the pods of a deleted job."""
         what = f"the pods of {name} are gone"
         self.until(what, lambda: not self.pods(name), lambda: list(self.pods(name)), seconds=100)
 
