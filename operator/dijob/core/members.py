@@ -284,6 +284,11 @@ def format_count(number: int, noun: str, plural: str = "") -> str:
     return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
 
 
+def format_all(number: int, noun: str) -> str:
+    """Format all of some things: "the only rank", "all 3 ranks"."""
+    return f"the only {noun}" if number == 1 else f"all {number} {noun}s"
+
+
 def format_ranks(ranks: Iterable[int]) -> str:
     """Format ranks for a sentence: "rank 2", "ranks 0-3,7"."""
     wanted = sorted(set(ranks))

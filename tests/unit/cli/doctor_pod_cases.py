@@ -113,7 +113,10 @@ OF_PODS: dict[str, Case] = {
         "DNS",
     ),
     "correct names": Case(
-        "dns", evidence(probes=second(names={"test-0.test": ("10.0.0.1",)})), OK, "all 1 names"
+        "dns",
+        evidence(probes=second(names={"test-0.test": ("10.0.0.1",)})),
+        OK,
+        "the only name resolves",
     ),
     "blocked, possibly by a policy": Case(
         "reachability",
@@ -146,7 +149,7 @@ OF_PODS: dict[str, Case] = {
         "reachability",
         evidence(probes=second(reach={("10.0.0.1", 50515): "refused"})),
         OK,
-        "all 1 dialed ports",
+        "the only dialed port",
     ),
     "a Redis server that refuses": Case(
         "reachability",
@@ -172,7 +175,7 @@ OF_PODS: dict[str, Case] = {
         "reachability",
         evidence(up=False, probes=second(reach={("10.0.0.1", 50515): ""})),
         UNKNOWN,
-        "all 1 dialed ports answer, but connections are missing",
+        "the only dialed port answers, but connections are missing",
         "a proxy",
     ),
     "a missing connection": Case(

@@ -10,7 +10,7 @@ from dijob.cli.doctor.verdict import Finding, ok, problem, unknown
 from dijob.cli.topology import show
 from dijob.cli.topology.compare import Edge, ProbedPod
 from dijob.cli.topology.expected import SERVER
-from dijob.core.members import format_ranks
+from dijob.core.members import format_all, format_ranks
 
 # A broken network usually breaks all connections in the same way. A few examples are enough.
 _MAX_FINDINGS = 5
@@ -35,7 +35,9 @@ def check_names(evidence: Evidence) -> Iterator[Finding]:
     for problem_text, ranks in list(wrong.items())[:_MAX_FINDINGS]:
         yield problem(f"{format_ranks(ranks)}: {problem_text}", _dns_remedy(evidence))
     if not wrong and evidence.answered:
-        yield ok(f"all {len(resolved)} names resolve" if resolved else "the job uses IP addresses")
+        verb = "resolves" if len(resolved) == 1 else "resolve"
+        resolve = f"{format_all(len(resolved), 'name')} {verb}"
+        yield ok(resolve if resolved else "the job uses IP addresses")
 
 
 def _dns_remedy(evidence: Evidence) -> str:
@@ -91,7 +93,7 @@ def check_reachability(evidence: Evidence) -> Iterator[Finding]:
 def _reachable_finding(evidence: Evidence, count: int) -> Finding:
     if not count:
         return ok("no connections between pods are expected")
-    answer = f"all {count} dialed ports answer"
+    answer = f"{format_all(count, 'dialed port')} {'answers' if count == 1 else 'answer'}"
     # A proxy, for example that of a service mesh, accepts every connection for a pod. Then a
     # successful connection does not prove that the pod is reachable.
     if evidence.report and evidence.report.missing:

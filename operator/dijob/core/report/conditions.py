@@ -15,7 +15,7 @@ from dijob.core.facts import (
     job_age,
     seconds_until_problem,
 )
-from dijob.core.members import format_count, format_ranks
+from dijob.core.members import format_all, format_count, format_ranks
 from dijob.core.membership import capacity
 from dijob.core.membership.list_state import ListState
 from dijob.core.membership.world import World
@@ -203,9 +203,10 @@ def _all_run(ctx: Context) -> str:
     world, wish = ctx.world, ctx.world.gang.size
     done = [rank for rank in sorted(world.succeeded) if rank < world.size]
     if not done:
-        number = "all" if world.size == wish else f"{world.size} of"
+        part = f"{world.size} of {format_count(wish, 'rank')}"
+        ranks = format_all(wish, "rank") if world.size == wish else part
         verb = "is" if world.size == 1 else "are"
-        return f"{number} {format_count(wish, 'rank')} {verb} running{past_failures(ctx)}"
+        return f"{ranks} {verb} running{past_failures(ctx)}"
     ends = [pod.containers.ended for rank in done if (pod := world.pods.get(rank))]
     since = f" (at {last})" if (last := max(ends, default="")) else ""
     left = len(world.unfinished)

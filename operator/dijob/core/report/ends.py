@@ -8,7 +8,7 @@ from dijob.core.decide.completion import Verdict
 from dijob.core.decide.context import Context
 from dijob.core.decide.re_rendezvous import describe_rule
 from dijob.core.facts import Fact, is_true
-from dijob.core.members import format_count
+from dijob.core.members import format_all, format_count
 from dijob.core.observed.endings import describe_failed_part, how_it_ended
 from dijob.core.observed.views import Pod
 from dijob.core.report import conditions
@@ -59,7 +59,7 @@ def _end_cause(ctx: Context, verdict: Verdict) -> Fact:
 def _successes_in_words(ctx: Context, reason: Succeeded) -> str:
     if reason is Succeeded.AllRanksSucceeded:
         size = min(ctx.world.size, ctx.world.gang.size)
-        return f"all {format_count(size, 'rank')} exited 0"
+        return f"{format_all(size, 'rank')} exited 0"
     ranks, task = ctx.policy.decisive_in_words, ctx.policy.success
     return f"{ranks} exited 0, as successPolicy: {task} requires"
 
