@@ -97,7 +97,8 @@ class Recorded:
         return json.loads(found.text) if found.ok else None
 
     def until(self, what: str, missing: Any, seconds: float = 60) -> None:
-        until(what, missing, seconds, lambda: self.log.read_text()[-3000:])
+        evidence = lambda: self.log.read_text()[-3000:] if self.log.exists() else ""  # noqa: E731
+        until(what, missing, seconds, evidence)
 
     def until_gone(self, name: str) -> None:
         self.until(f"{name} is gone", lambda: str(self.body(name) or ""))
@@ -160,15 +161,23 @@ def _point_service(made: Recorded) -> None:
     lab, meta = made.lab, {"name": SERVICE, "namespace": HOME}
     remove = json.dumps([{"op": "remove", "path": "/spec/selector"}])
     lab.kubectl("patch", "service", SERVICE, "-n", HOME, "--type=json", "-p", remove)
-    label = f"kubernetes.io/service-name={SERVICE}"
-    lab.kubectl("delete", "endpointslices", "-n", HOME, "-l", label)
-    port = {"name": "http", "port": made.port}
-    # The apiserver's proxy looks for a Service's addresses in this old kind.
+    # The apiserver's proxy looks for a Service's addresses in this old kind, and accepts only those
+    # of pods. No scheduler and no kubelet handles this pod.
+    pod = {"schedulerName": "none", "containers": [{"name": "c", "image": "example/x"}]}
+    lab.apply({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": pod})
+    status = json.dumps({"status": {"podIP": address, "podIPs": [{"ip": address}]}})
+    lab.kubectl("patch", "pod", SERVICE, "-n", HOME, "--subresource=status", "-p", status)
+    target = {"kind": "Pod", "name": SERVICE, "namespace": HOME}
     endpoints = {
         "apiVersion": "v1",
         "kind": "Endpoints",
         "metadata": meta,
-        "subsets": [{"addresses": [{"ip": address}], "ports": [port]}],
+        "subsets": [
+            {
+                "addresses": [{"ip": address, "targetRef": target}],
+                "ports": [{"name": "http", "port": made.port}],
+            }
+        ],
     }
 
     def missing() -> str:
@@ -177,7 +186,7 @@ def _point_service(made: Recorded) -> None:
         said = lab.try_kubectl("get", "--raw", f"{PROXY}/v1/jobs").text
         return "" if "no endpoints" not in said else said
 
-    made.until("the Service leads to this machine", missing)
+    made.until("the Service leads to this machine", missing, 20)
 
 
 def test_a_job_is_found_after_its_time_to_live(recorded: Recorded) -> None:

@@ -106,7 +106,8 @@ class HistoryReader:
         try:
             return await self.connection.json(call)
         except NotFound as error:
-            if error.message.startswith("services "):
+            # The proxy looks for the Service's Endpoints first.
+            if error.message.startswith(("services ", "endpoints ")):
                 raise _absent(place) from error
             raise
         except ApiError as error:

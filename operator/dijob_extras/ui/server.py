@@ -46,6 +46,12 @@ class PageSource(Protocol):
     def text(self, namespace: str, name: str, rank: int | None) -> AsyncGenerator[str]:
         """Yield the complete log of a rank, or of all ranks (None), for a download."""
 
+    def past(self) -> Messages:
+        """Yield the jobs of the history."""
+
+    def record(self, namespace: str, name: str, uid: str) -> Messages:
+        """Yield one job of the history."""
+
 
 def build_application(source: PageSource, token: str) -> web.Application:
     """Return the server. It serves a single user, who authenticates with `token`."""
@@ -59,9 +65,12 @@ def build_application(source: PageSource, token: str) -> web.Application:
         app.router.add_get(
             path, _file_handler(file.read_bytes(), _TYPES[file.suffix]), allow_head=False
         )
+    record = f"{{namespace:{_NAME}}}/{{name:{_NAME}}}/{{uid:{_NAME}}}"
     job = f"/api/jobs/{{namespace:{_NAME}}}/{{name:{_NAME}}}"
     for path, handler in (
         ("/api/jobs", _jobs_handler(source)),
+        ("/api/history", _past_handler(source)),
+        (f"/api/history/{record}", _past_handler(source)),
         (job, _job_handler(source)),
         (f"{job}/log", _log_handler(source)),
         (f"{job}/log/{{rank:\\d{{1,4}}}}", _log_handler(source)),
@@ -100,6 +109,17 @@ def _job_handler(source: PageSource) -> Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
         found = request.match_info
         return await send_messages(request, source.job(found["namespace"], found["name"]))
+
+    return answer
+
+
+def _past_handler(source: PageSource) -> Handler:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        found = request.match_info
+        if "uid" not in found:
+            return await send_messages(request, source.past())
+        messages = source.record(found["namespace"], found["name"], found["uid"])
+        return await send_messages(request, messages)
 
     return answer
 

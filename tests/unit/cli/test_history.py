@@ -87,7 +87,7 @@ class Proxy:
 
     async def forward(self, request: web.Request) -> web.Response:
         if self.absent:
-            return _missing('services "dijob-history" not found')
+            return _missing('endpoints "dijob-history" not found')
         # Like the API server, remove the user's credentials.
         headers = {key: value for key, value in request.headers.items() if key != "Authorization"}
         path = f"/{request.match_info['path']}?{request.query_string}"

@@ -3,6 +3,7 @@
 import { clock, mark, say } from "./dom.js";
 import { JobView } from "./job.js";
 import { List } from "./list.js";
+import { PAST, PastJob, PastList } from "./past.js";
 import { follow, takeKey } from "./stream.js";
 
 const byId = (id) => document.getElementById(id);
@@ -17,9 +18,13 @@ function announce(text) {
   say(byId("said"), text);
 }
 
-/** Parse the URL's fragment: empty for the list, else NAMESPACE/NAME with an optional /log/RANK. */
+/**
+ * Parse the URL's fragment: empty for the list, NAMESPACE/NAME with an optional /log/RANK for a job,
+ * PAST for the history, and PAST/NAMESPACE/NAME/UID for a job of the history.
+ */
 function place() {
   const [namespace, name, log, rank] = location.hash.replace(/^#\/?/, "").split("/");
+  if (namespace === PAST) return { past: true, namespace: name, name: log, uid: rank };
   return name ? { namespace, name, rank: log === "log" && rank ? rank : null } : null;
 }
 
@@ -28,9 +33,9 @@ function route() {
   if (takeKey()) view = null;
   if (location.hash && !location.hash.startsWith("#/")) return;
   const at = place();
-  const wanted = at ? `${at.namespace}/${at.name}` : "";
+  const wanted = at ? [at.past && PAST, at.namespace, at.name, at.uid].filter(Boolean).join("/") : "";
   if (!view || wanted !== shown) open(at, wanted);
-  if (at) view.openLog(at.rank);
+  if (at && !at.past) view.openLog(at.rank);
 }
 
 function open(at, wanted) {
@@ -39,12 +44,18 @@ function open(at, wanted) {
   view?.close?.();
   shown = wanted;
   troubles.cluster = "";
-  view = at ? new JobView(at.namespace, at.name, announce) : new List();
+  view = makeView(at);
   content.replaceChildren(view.element);
-  document.title = at ? `${at.name} – DIJobs` : "DIJobs";
-  stream = follow(at ? `/api/jobs/${wanted}` : "/api/jobs", { heard, link });
+  document.title = at?.name ? `${at.name} – DIJobs` : at ? "History – DIJobs" : "DIJobs";
+  const path = at?.past ? wanted.replace(PAST, "history") : at ? `jobs/${wanted}` : "jobs";
+  stream = follow(`/api/${path}`, { heard, link });
   // After a link, screen readers should start at the heading of the new view.
   if (!first) view.title.focus();
+}
+
+function makeView(at) {
+  if (at?.past) return at.name ? new PastJob(at.namespace, at.name) : new PastList();
+  return at ? new JobView(at.namespace, at.name, announce) : new List();
 }
 
 function heard(event, data) {
