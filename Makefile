@@ -255,7 +255,7 @@ audit: bills ## query PyPI for known vulnerabilities of the locked packages, and
 # long. Every file is listed by name: pytest drops a file argument if a later folder argument contains it, and then uses the folder's
 # order. Three workers on two cores: with two workers, the cores were idle for a quarter of the e2e tests and a third of the apiserver
 # tests.
-FIRST := $(patsubst %,tests/e2e/test_%.py,tasks_dqn node_loss first_steps queues doctor operators_node_loss healing redis \
+FIRST := $(patsubst %,tests/e2e/test_%.py,tasks_dqn first_steps learners_collectors queues doctor operators_node_loss healing redis \
 	from_slurm server network_policy failures runtimes first_events elastic launcher renewals policies topology mesh local cli stacks ui gate any_image examples room torchrun \
 	contract \
 	redis_losses)
@@ -346,8 +346,8 @@ first-events: cluster-build images ## delivery of the first events of each proce
 	$(PY) -m pytest -s tests/e2e/test_first_events.py -m long
 
 .PHONY: long
-long: cluster-build images ## long variants of e2e tests, mostly real DI-engine (~25 min)
-	$(PY) -m pytest tests/e2e -m long --ignore=tests/e2e/test_first_events.py
+long: cluster-build images ## long variants of tests, mostly with real DI-engine (~35 min)
+	$(PY) -m pytest tests/e2e tests/faults -m long --ignore=tests/e2e/test_first_events.py
 
 .PHONY: chaos
 chaos: cluster-build images ## random fault injection on real pods, several faults at once, five jobs (~15 min; SEED=, MINUTES=, REPLAY=FILE, JSON=FILE)

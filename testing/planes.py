@@ -29,6 +29,7 @@ def control_plane(
             quiet=quiet,
             loopback_pods=loopback_pods,
             features=features,
+            crds=(ROOT / "crds/dijob.yaml",),
         )
     )
     try:

@@ -41,6 +41,9 @@ class Options:
     loopback_pods: bool = False
     # Enable the release's optional features (Release.gates).
     features: bool = True
+    # In the control-plane mode: CRDs to create before the controllers start. The garbage collector
+    # looks for new kinds only every 30 s, so the first deletion would take that long.
+    crds: tuple[Path, ...] = ()
 
 
 def up(options: Options) -> Cluster:
@@ -76,6 +79,7 @@ def up(options: Options) -> Cluster:
                     options.loopback_pods,
                     gates=release.gates if options.features else (),
                     apis=release.apis if options.features else (),
+                    crds=options.crds,
                 ),
                 progress,
             )

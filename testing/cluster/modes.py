@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from cluster import disk, go_program, imagestore, kind, kwok_nodes, kwok_stages, state
 from cluster.addresses import IPV4, MACHINE, ONLY_IPV4, SWITCH, families
 from cluster.cluster import CONTROL_PLANE, EMBEDDED, KIND, Cluster
@@ -13,7 +15,7 @@ from cluster.namespace import enter, free_network, give_addresses, hold_network,
 from cluster.node import Node
 from cluster.pki import Pki
 from cluster.process import log_tail, recorded, spawn
-from cluster.shell import Progress, run
+from cluster.shell import Progress, run, until_established
 from cluster.waiting import until
 
 WORKERS = ("node-1", "node-2")
@@ -35,6 +37,7 @@ class Start:
     loopback_pods: bool = False
     gates: tuple[str, ...] = ()
     apis: tuple[str, ...] = ()
+    crds: tuple[Path, ...] = ()
 
     def plane(self, endpoint: Endpoint, inside: tuple[str, ...] = ()) -> ControlPlane:
         """Return the control plane, which `inside` enters."""
@@ -55,6 +58,9 @@ def start_control_plane(start: Start, progress: Progress) -> Cluster:
     plane.start()
     progress.say(f"starting etcd and kube-apiserver on {endpoint.url}")
     plane.wait_ready()
+    for file in start.crds:
+        plane.kubectl("create", "-f", str(file))
+        until_established(plane.kubectl, yaml.safe_load(file.read_text())["metadata"]["name"])
     plane.start_controllers()
     if kwok:
         (start.place / "kwok.yaml").write_text(kwok_stages.config(start.loopback_pods))

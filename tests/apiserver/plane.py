@@ -113,19 +113,21 @@ class Plane:
         self.until(what, true, lambda: (self.get("dijob", job) or {}).get("status"), seconds)
 
     def remove(self, *things: str) -> None:
-        """Delete objects (`kind/name`). Wait until they, and the pods of jobs, are gone."""
-        self.kubectl("delete", *things, "--ignore-not-found", "--wait=true", "--timeout=30s")
-        for name in [
-            thing.removeprefix("dijob/") for thing in things if thing.startswith("dijob/")
-        ]:
-            self.until_no_pods(name)
+        """Delete objects (`kind/name`). Wait until they, and the pods of jobs, are gone.
+
+        Nodes are deleted last, because a pod whose node is gone is only deleted a minute later.
+        """
+        jobs = [thing for thing in things if thing.startswith("dijob/")]
+        nodes = [thing for thing in things if thing.startswith("node/")]
+        others = [thing for thing in things if thing not in {*jobs, *nodes}]
+        for group in (jobs + others, nodes):
+            if group:
+                self.kubectl("delete", *group, "--ignore-not-found", "--wait=true", "--timeout=30s")
+            for name in [one.removeprefix("dijob/") for one in group if one in jobs]:
+                self.until_no_pods(name)
 
     def until_no_pods(self, name: str) -> None:
-        """Wait until the garbage collector has deleted the pods of a deleted job.
-
-        The first deletion after the CRD was created can take a minute, because the garbage
-        collector looks for new kinds every 30 s.
-        """
+        """Wait until the garbage collector has deleted the pods of a deleted job."""
         what = f"the pods of {name} are gone"
         self.until(what, lambda: not self.pods(name), lambda: list(self.pods(name)), seconds=100)
 

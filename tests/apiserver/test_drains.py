@@ -244,8 +244,9 @@ def node(plane: Plane) -> Iterator[str]:
 
 
 def test_kubectl_drain_moves_the_collectors_and_waits_for_the_learner(
-    plane: Plane, name: str, node: str
+    plane: Plane, node: str, name: str
 ) -> None:
+    """(The job is deleted before its node, so `node` comes first.)"""
     made = with_budgets(name, 0, 1)
     for task in made["spec"]["tasks"]:
         task["template"]["spec"]["nodeSelector"] = {"pool": "drain"}

@@ -190,6 +190,7 @@ def test_a_rank_that_crashes_makes_no_line_unknown(space: Space) -> None:
     assert "PROBLEM   isolation" not in told, told
 
 
+@pytest.mark.long
 def test_a_program_that_is_silent_for_a_minute(space: Space) -> None:
     """N2."""
     space.apply(peers("quiet", "--forever", replicas=1))

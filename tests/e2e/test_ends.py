@@ -54,7 +54,14 @@ WAYS = {
     "runner-redis": (RUNNER, "redis", 2),
     "ditask-torchrpc": (DITASK, "torchrpc", 2),
 }
-LONG = {"ditask-nng", "ditask-redis", "runner-redis", "ditask-torchrpc", "runner-torchrpc"}
+LONG = {
+    "one-worker",
+    "ditask-nng",
+    "ditask-redis",
+    "runner-redis",
+    "ditask-torchrpc",
+    "runner-torchrpc",
+}
 
 
 @contextmanager

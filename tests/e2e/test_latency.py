@@ -9,7 +9,7 @@ from diary import Diary, has_gate, kept
 from jobs import shell
 from space import JOB_LABEL, Space, measured
 
-pytestmark = [pytest.mark.e2e, pytest.mark.alone]
+pytestmark = [pytest.mark.e2e, pytest.mark.alone, pytest.mark.long]
 
 RANKS, REPETITIONS, BOUND = 4, 5, 2.5
 

@@ -4,7 +4,7 @@ import pytest
 from node_loss import BOUND, whole_again
 from space import Space
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 
 def test_the_job_recovers_on_the_other_node(space: Space) -> None:

@@ -21,6 +21,7 @@ def test_ditask_over_redis_with_distinct_node_ids(space: Space) -> None:
     assert space.status("star").get("restarts", 0) == 0
 
 
+@pytest.mark.long
 def test_the_operator_runs_a_redis_server_for_the_job(space: Space) -> None:
     """The server is ready before any rank starts, serves only this job's ranks, and ends with the
     job.

@@ -98,6 +98,7 @@ def test_a_script_for_srun_runs(space: Space) -> None:
 # ------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_script_runs_unchanged_in_a_job_and_on_one_machine(space: Space) -> None:
     succeeded(space, "runner.yaml", "script")
     assert heard_by(space, space.names("script")) == ALL_SIX

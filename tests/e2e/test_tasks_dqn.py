@@ -106,6 +106,17 @@ def test_a_dqn_continues_from_its_checkpoint_whatever_happens_to_its_pods(
     with volume(space, "cartpole", tmp_path / "out"):
         space.kubectl("apply", "-f", str(EXAMPLES / "volume.yaml"))
         learns_through_a_loss_and_a_suspension(space, tmp_path)
+
+
+@pytest.mark.long
+def test_a_dqn_that_has_ended_is_applied_again_watched_evaluated_and_copied(
+    space: Space, tmp_path: Path
+) -> None:
+    with volume(space, "cartpole", tmp_path / "out"):
+        space.kubectl("apply", "-f", str(EXAMPLES / "volume.yaml"))
+        space.kubectl("apply", "-f", str(EXAMPLES / "cartpole-tasks.yaml"))
+        with followed(space, EVALUATOR, tmp_path / "first.log"):
+            space.until_true(NAME, "Succeeded", REAL_SECONDS)
         begins_where_it_ended_when_it_is_applied_again(space, tmp_path)
         is_watched_evaluated_and_copied(space, tmp_path)
 

@@ -150,6 +150,7 @@ def test_the_command_of_the_ddp_page_joins_its_group_without_a_gpu(space: Space)
     assert "RANK expected, but not set" not in logs
 
 
+@pytest.mark.long
 def test_a_rendezvous_that_never_completes_fails_the_missing_rank(
     space: Space,
 ) -> None:

@@ -55,7 +55,7 @@ def browser() -> Iterator[Browser]:
 def test_the_page_shows_a_job_from_pending_to_succeeded_with_a_killed_rank(
     space: Space, browser: Browser
 ) -> None:
-    with served(space) as server, browser.new_context() as context:
+    with served(space, "--measure") as server, browser.new_context() as context:
         tab = Tab.of(context)
         page = tab.page
         tab.size(WIDE)
@@ -135,6 +135,8 @@ def heals(space: Space, tab: Tab) -> None:
     page.wait_for_function(SEEN, arg=["rank 1 failed"])
     expect(page.locator(".node.ready")).to_have_count(3)
     expect(page.locator("tr[data-key='1'] .restarts")).to_have_text("1")
+    # Measured in the pod, because the test cluster has no metrics API.
+    expect(page.locator("tr[data-key='0'] .use")).to_contain_text("memory ")
     expect(page.locator(".lines").get_by_text("step 1", exact=True)).to_have_count(2)
     for number in (1, 2):
         report(space, number)

@@ -11,6 +11,7 @@ from faults.lab.scenarios import GANG, RESUME
 pytestmark = pytest.mark.apiserver
 
 
+@pytest.mark.long
 async def test_killed_at_each_write_of_a_resumption(lanes: Lanes) -> None:
     await killed_at_each_write(RESUME, lanes)
 

@@ -15,6 +15,9 @@ from faults.lab.waits import SOON, renewed, running
 
 pytestmark = pytest.mark.apiserver
 
+# The faults of `make test`: the request after which each begins. The others run in `make long`.
+FAULTS = {("stopped", 30), ("cut off", 60)}
+
 
 @pytest.fixture
 async def pair(lane: Lane, plane: Cluster, tmp_path: Path) -> AsyncIterator[Pair]:
@@ -40,8 +43,14 @@ async def test_a_standby_takes_over(pair: Pair, which: signal.Signals, seconds: 
     assert took <= seconds
 
 
-@pytest.mark.parametrize("number", [6, 30, 60])
-@pytest.mark.parametrize("fault", ["stopped", "cut off"])
+@pytest.mark.parametrize(
+    ("fault", "number"),
+    [
+        pytest.param(fault, number, marks=() if (fault, number) in FAULTS else pytest.mark.long)
+        for fault in ("stopped", "cut off")
+        for number in (6, 30, 60)
+    ],
+)
 async def test_late_writes_of_a_former_leader_have_no_effect(
     pair: Pair, fault: str, number: int
 ) -> None:

@@ -58,6 +58,7 @@ async def test_a_new_job_does_not_wait_for_the_initial_list(lane: Lane) -> None:
     assert not lane.operator.died()
 
 
+@pytest.mark.long
 async def test_a_deleted_namespace_does_not_affect_the_others(lane: Lane) -> None:
     """The Role is deleted with the namespace, so an operator of given namespaces gets 403. It
     serves the others. When the namespace is back, the process ends, and the kubelet restarts it

@@ -6,7 +6,7 @@ import pytest
 from faults.soak.__main__ import on_own_plane
 from faults.soak.results import table
 
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.long]
 
 # Figures of time and memory require a longer run on an idle machine.
 MINUTES, SEED, LEAST_JOBS = 1.0, 7, 10

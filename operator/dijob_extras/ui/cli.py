@@ -16,8 +16,16 @@ if TYPE_CHECKING:
     "--port", type=click.IntRange(1, 65535), help="Port on 127.0.0.1. Default: a free port."
 )
 @click.option("--no-browser", is_flag=True, help="Print the URL without opening a browser.")
+@click.option(
+    "--measure",
+    is_flag=True,
+    help="While the page of a job is open, also read in its pods what they use: GPUs, and CPU and"
+    " memory if the cluster has no metrics API. Needs permission to create pods/exec.",
+)
 @options.cluster_options
-def command(where: Where, all_namespaces: bool, port: int | None, no_browser: bool) -> None:
+def command(
+    where: Where, all_namespaces: bool, port: int | None, no_browser: bool, measure: bool
+) -> None:
     """Open a live page in the browser: jobs, ranks, connections, progress and logs.
 
     This command serves the page on 127.0.0.1 with your kubeconfig and permissions, and changes
@@ -33,6 +41,6 @@ def command(where: Where, all_namespaces: bool, port: int | None, no_browser: bo
         # Port 0 lets the kernel choose, so that two pages can run at the same time.
         from dijob_extras.ui.serving import Wish, serve_page
 
-        await serve_page(client, Wish(all_namespaces, port or 0, not no_browser))
+        await serve_page(client, Wish(all_namespaces, port or 0, not no_browser, measure))
 
     call_client(where, act)

@@ -40,8 +40,10 @@ _PACE_SECONDS: Final = 0.2
 class Hub:
     """The jobs of one or all namespaces, and what the command has seen of them since it started."""
 
-    def __init__(self, client: AsyncClient, everywhere: bool = False) -> None:
-        self.client, self.everywhere = client, everywhere
+    def __init__(
+        self, client: AsyncClient, everywhere: bool = False, measure: bool = False
+    ) -> None:
+        self.client, self.everywhere, self.measure = client, everywhere, measure
         self._jobs: dict[str, Job] = {}
         self._memories: dict[str, PageMemory] = {}
         self._changed = asyncio.Condition()
@@ -198,7 +200,7 @@ class Hub:
 
     async def _states(self, client: AsyncClient, name: str) -> AsyncGenerator[list[Message]]:
         usage: Usage = {}
-        work = asyncio.ensure_future(poll_usage(client, name, usage))
+        work = asyncio.ensure_future(poll_usage(client, name, usage, self.measure))
         try:
             async with aclosing(self._pages(client, name, usage)) as pages:
                 async for page in pages:

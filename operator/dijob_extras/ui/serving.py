@@ -22,11 +22,14 @@ _HOST = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Wish:
-    """The options of the command. Port 0 means a free one."""
+    """The options of the command. Port 0 means a free one. With `measure`, the use of resources is
+    also read in the pods.
+    """
 
     everywhere: bool = False
     port: int = 0
     browser: bool = True
+    measure: bool = False
 
 
 async def serve_page(client: AsyncClient, wish: Wish) -> None:
@@ -37,7 +40,7 @@ async def serve_page(client: AsyncClient, wish: Wish) -> None:
     """
     await client.list(everywhere=wish.everywhere)
     key = new_token()
-    app = build_application(Hub(client, wish.everywhere), key)
+    app = build_application(Hub(client, wish.everywhere, wish.measure), key)
     # The streams never end on their own, so the shutdown must not wait for them.
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()

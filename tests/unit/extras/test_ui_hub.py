@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from dijob.client import AsyncClient, retrying
-from dijob_extras.ui import hub, tail
+from dijob_extras.ui import hub, measured, tail, usage
 from dijob_extras.ui.hub import Hub
 from dijob_extras.ui.sse import Message, Messages
 from unit.client.kubelets import EVENTS, Kubelets, kubelets
@@ -122,6 +122,26 @@ async def test_the_page_shows_the_usage_if_the_cluster_measures_it(tmp_path: Pat
         await until(
             messages, "job", lambda data: bool(data["ranks"][:1] and data["ranks"][0]["use"])
         )
+
+
+@pytest.mark.parametrize("measures", [True, False], ids=["measured", "not asked for"])
+async def test_the_page_measures_in_the_pods_only_if_the_user_asks_for_it(
+    world: tuple[Kubelets, AsyncClient], monkeypatch: pytest.MonkeyPatch, measures: bool
+) -> None:
+    made, client = world
+    made.programs = ("sh",)
+    # The files of this machine differ from those of a container.
+    script = "echo '# memory.current'; echo 3072; echo '# gpus'; echo '7, 1, 2'"
+    monkeypatch.setattr(measured, "_SCRIPT", script)
+    monkeypatch.setattr(usage, "_EVERY_SECONDS", 0.05)
+    await made.start(0)
+    async with aclosing(Hub(client, measure=measures).job("default", "test")) as messages:
+        if measures:
+            used = await until(messages, "job", lambda data: bool(data["ranks"][0]["use"]))
+            assert used["ranks"][0]["use"] == "memory 3Ki, GPU 7 %, 1Mi of 2Mi"
+        else:
+            shown = [await until(messages, "job", lambda data: True) for _ in range(5)]
+            assert {one["ranks"][0]["use"] for one in shown} == {""}
 
 
 async def test_a_job_that_does_not_exist(world: tuple[Kubelets, AsyncClient]) -> None:

@@ -85,7 +85,8 @@ def _admission_fact(ctx: Context, found: Workload) -> Fact:
     if not seen.held_back:
         return Fact(GangScheduled.Admitted, f"admitted by the queue {queue}")
     size = format_count(ctx.world.gang.size, "rank")
-    text = f"the queue {queue} has admitted {size}, and {seen.held_back} more wait"
+    waits = "1 more waits" if seen.held_back == 1 else f"{seen.held_back} more wait"
+    text = f"the queue {queue} has admitted {size}, and {waits}"
     return Fact(GangScheduled.AdmittedInPart, f"{text}: {_growth_message(ctx, found)}")
 
 
