@@ -259,6 +259,6 @@ def test_a_user_sees_only_what_kubernetes_lets_this_user_see(recorded: Recorded)
     assert (said.ok, "cannot get pods/log in namespace team" in said.text) == (False, True)
     # The administrator has a client certificate and no token.
     assert "secret" in recorded.history(None, "-A").text
-    # Nobody reaches the process without a token of the apiserver.
+    # A token of the apiserver is needed to reach the process.
     path = f"{PROXY}/v1/jobs?namespace={TEAM}"
     assert "must have a header" in recorded.lab.try_kubectl("get", "--raw", path).text

@@ -34,6 +34,9 @@ log = logging.getLogger("dijob.history")
 # All requests that come through the API server have its address.
 BOUNDS: Final = Bounds(in_total=512, of_one_address=256, idle_seconds=60.0)
 
+# How long the first lists may take before jobs are recorded without them.
+LIST_SECONDS: Final = 60
+
 
 @dataclass(frozen=True)
 class HistorySettings:
@@ -191,7 +194,7 @@ class Watches:
         )
         tails = TailReader(api, api.clock, settings.tails)
         recorder = JobRecorder(api, store, tails, settings.retention, api.clock)
-        recorder.jobs = lambda: {view.uid: view for view in jobs} if jobs.listed else None
+        recorder.jobs = lambda: {view.uid: view for view in jobs}
 
         def saw_job(owner: str) -> None:
             for view in jobs.of(owner):
@@ -208,11 +211,23 @@ class Watches:
             group.create_task(self.jobs.run(self.api))
             group.create_task(self.pods.run(self.api))
             group.create_task(self.tails.run())
-            await self.jobs.synced()
-            self.recorder.close_missing(view.uid for view in self.jobs)
-            # A job is complete only if its logs have been read, so its pods must be known.
-            await self.pods.synced()
+            if await self._are_listed():
+                self.recorder.close_missing(view.uid for view in self.jobs)
             group.create_task(self.recorder.run())
+
+    async def _are_listed(self) -> bool:
+        """Wait until all jobs and pods are listed. Return whether they are."""
+        try:
+            async with asyncio.timeout(LIST_SECONDS):
+                await self.jobs.synced()
+                # A job is complete only if its logs have been read, so its pods must be known.
+                await self.pods.synced()
+        except TimeoutError:
+            # One namespace that cannot be read must not prevent that others are recorded. Only
+            # deletions that no process has seen remain unnoticed until the next start.
+            log.warning("not all jobs and pods could be listed within %d s", LIST_SECONDS)
+            return False
+        return True
 
     def silence(self) -> float:
         """Seconds for which the API server has responded, and a watch has received nothing."""

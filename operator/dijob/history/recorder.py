@@ -43,15 +43,15 @@ class _KnownJob:
     """What the recorder knows about one job.
 
     `record` is the newest record, and `stored` is the one that the store has. `logs` are not stored
-    yet. `due` is the earliest time of the next write that is only about progress, in monotonic
-    seconds.
+    yet. `urgent` says that more than the progress has changed. `due` is the earliest time of the
+    next write that is only about progress, in monotonic seconds.
     """
 
     record: JobRecord
     stored: JobRecord | None = None
     logs: list[ReadTail] = field(default_factory=list)
+    urgent: bool = False
     due: float = 0.0
-    deleted: bool = False
 
     @property
     def is_new(self) -> bool:
@@ -60,8 +60,13 @@ class _KnownJob:
 
     def is_due(self, now: float) -> bool:
         """Whether something is to be stored now."""
-        urgent = differs_in_state(self.stored, self.record) or bool(self.logs)
-        return urgent or (self.record is not self.stored and self.due <= now)
+        return self.is_new and (self.urgent or self.due <= now)
+
+    def update(self, record: JobRecord) -> None:
+        """Replace the record by a newer one."""
+        if record != self.record:
+            self.urgent = self.urgent or differs_in_state(self.record, record)
+            self.record = record
 
 
 class JobRecorder:
@@ -75,8 +80,8 @@ class JobRecorder:
         self._tails = tails
         self._retention = retention
         self._clock = clock
-        # Returns the views of all jobs by uid, or None if they are not listed yet.
-        self.jobs: Callable[[], Mapping[str, JobView] | None] = lambda: None
+        # Returns the views of all known jobs by uid.
+        self.jobs: Callable[[], Mapping[str, JobView]] = dict
         self._known: dict[str, _KnownJob] = {}
         self._acknowledged: set[str] = set()
         self._failures = 0
@@ -106,18 +111,19 @@ class JobRecorder:
             log.exception("%s cannot be recorded", view.owner)
             return
         if known is None:
-            self._known[view.uid] = _KnownJob(record)
-        elif record != known.record:
-            known.record = record
+            self._known[view.uid] = _KnownJob(record, urgent=True)
+        else:
+            known.update(record)
 
     def saw_end(self, uid: str) -> None:
         """Note that a job is gone."""
         if known := self._known.get(uid):
-            known.record = mark_deleted(known.record, self._now())
+            known.update(mark_deleted(known.record, self._now()))
 
     def _take_log(self, read: ReadTail) -> None:
         if known := self._known.get(read.owner.rpartition("/")[2]):
             known.logs.append(read)
+            known.urgent = True
 
     def close_missing(self, present: Iterable[str]) -> None:
         """Note the deletions that happened while no history was running."""
@@ -159,6 +165,8 @@ class JobRecorder:
             known.stored = record
             known.due = self._clock.monotonic() + PROGRESS_SECONDS
             del known.logs[: len(logs)]
+            # If the job has changed while it was written, it is written again.
+            known.urgent = known.is_new
             owner = names.owner_key(record.namespace, record.name, record.uid)
             if record.deleted and not known.is_new and not self._tails.is_reading(owner):
                 self._known.pop(record.uid, None)
@@ -166,15 +174,12 @@ class JobRecorder:
 
     async def acknowledge(self) -> None:
         """Set the annotation on the jobs that have ended and whose records and logs are stored."""
-        views = self.jobs() or {}
-        for uid, known in list(self._known.items()):
-            view = views.get(uid)
-            if view is None or uid in self._acknowledged or not self._is_complete(known):
+        for uid, view in self.jobs().items():
+            known = self._known.get(uid)
+            if known is None or uid in self._acknowledged or not view.awaits_record:
                 continue
-            if view.awaits_record:
+            if self._is_complete(known):
                 await self._annotate(view)
-            else:
-                self._acknowledged.add(uid)
 
     def _is_complete(self, known: _KnownJob) -> bool:
         record = known.record

@@ -1,7 +1,7 @@
 """The store in an SQLite database on a volume.
 
 One process writes. Readers use connections of their own, and with the write-ahead log they do not
-wait for the writer. Records are compressed JSON; the columns beside them are what queries select
+wait for the writer. Records are compressed JSON; the columns next to them are what queries select
 by.
 """
 

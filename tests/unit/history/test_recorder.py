@@ -123,6 +123,15 @@ async def test_a_job_without_a_time_to_live_is_not_changed(lab: HistoryLab) -> N
     assert lab.server.patched == []
 
 
+async def test_a_time_to_live_that_is_set_after_the_end_is_noticed(lab: HistoryLab) -> None:
+    lab.show(body(phase="Succeeded"))
+    await lab.turn()
+    lab.show(body(phase="Succeeded", **TTL))
+    await lab.turn()
+    await lab.turn()
+    assert len(lab.server.patched) == 1
+
+
 async def test_a_copied_annotation_does_not_count(lab: HistoryLab) -> None:
     made = body(phase="Succeeded", **TTL)
     made["metadata"]["annotations"] = {names.ANNOTATION_RECORDED: "another uid"}
