@@ -18,9 +18,11 @@ import yaml
 from apiserver.plane import operator
 from chart.lab import CHART, Lab, Said, job
 from chart.test_chart_operator import asked, kubeconfig
+from click.testing import CliRunner
 from cluster import CONTROL_PLANE, Cluster, Options, up
 from cluster.shell import until_established
 from cluster.waiting import until
+from dijob.cli.main import group
 from dijob.names import ANNOTATION_RECORDED
 from faults.lab.running import free_port
 from manifests import CRD
@@ -67,18 +69,17 @@ class Recorded:
     def user(self, name: str) -> Path:
         """Return the kubeconfig of a service account in the team's namespace."""
         folder = self.folder / name
-        folder.mkdir(exist_ok=True)
-        return kubeconfig(self.lab, folder, name, TEAM)
+        if not folder.exists():
+            folder.mkdir()
+            kubeconfig(self.lab, folder, name, TEAM)
+        return folder / "kubeconfig"
 
     def history(self, config: Path | None, *words: str) -> Said:
         """Run `kubectl dijob history` as a user, or as the administrator (None)."""
-        env = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
-        used = config or self.lab.kubeconfig
-        argv = [sys.executable, "-m", "dijob.cli.main", "history", *words, f"--kubeconfig={used}"]
-        done = subprocess.run(
-            argv, env=env, text=True, capture_output=True, timeout=60, check=False
-        )
-        return Said(done.returncode == 0, (done.stdout + done.stderr).strip())
+        # Processes would take a second each, most of it to import the client.
+        used = str(config or self.lab.kubeconfig)
+        done = CliRunner().invoke(group, ["history", *words, f"--kubeconfig={used}"])
+        return Said(done.exit_code == 0, done.output.strip())
 
     def create(self, name: str, namespace: str = TEAM, code: int = 0, **spec: Any) -> str:
         """Create a job whose ranks exit after a moment. Return its uid."""
