@@ -36,6 +36,8 @@ CREATE TABLE IF NOT EXISTS logs (
 ) STRICT, WITHOUT ROWID;
 """
 _HAS_LABEL: Final = "EXISTS (SELECT 1 FROM json_each(labels) AS l WHERE l.key = ? AND l.value = ?)"
+# The pod has no folder for temporary files: its root file system is read-only.
+_NO_FILES: Final = "PRAGMA temp_store = MEMORY"
 _BUSY_SECONDS: Final = 5.0
 # The file may grow beyond Retention.most_bytes by this factor before a write fails, because records
 # are deleted only every few minutes.
@@ -67,6 +69,7 @@ class SqliteStore:
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA foreign_keys = ON")
         db.execute("PRAGMA journal_size_limit = 16777216")
+        db.execute(_NO_FILES)
         (page,) = db.execute("PRAGMA page_size").fetchone()
         db.execute(f"PRAGMA max_page_count = {max(int(most_bytes * _HEADROOM) // page, 64)}")
         (version,) = db.execute("PRAGMA user_version").fetchone()
@@ -166,6 +169,7 @@ class SqliteStore:
         with _errors(self._path):
             made = sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True)
             with closing(made) as db:
+                db.execute(_NO_FILES)
                 yield db
 
 
