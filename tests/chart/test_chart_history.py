@@ -215,6 +215,7 @@ def test_a_job_that_a_user_deletes_is_found(recorded: Recorded) -> None:
     recorded.until_recorded("removed", "Deleted")
 
 
+@pytest.mark.long  # tests/unit/history/test_recorder.py shows the same without processes
 def test_a_job_that_ends_while_the_history_is_down_is_kept_until_it_is_recorded(
     recorded: Recorded,
 ) -> None:
