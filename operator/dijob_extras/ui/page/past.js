@@ -4,9 +4,8 @@ import { Progress } from "./chart.js";
 import { copyButton } from "./details.js";
 import { between, changes, clock, duration, h, keyed, mark, say } from "./dom.js";
 import { badge, show } from "./list.js";
+import { PAST, listLink } from "./place.js";
 
-/** The first part of the URL's fragment for these views. No namespace has such a name. */
-export const PAST = "~history";
 const HEAD = ["Job", "Outcome", "Ran", "Progress", "Ended"];
 
 export class PastList {
@@ -19,7 +18,7 @@ export class PastList {
     this.body = h("tbody", { role: "rowgroup" });
     const head = h("tr", { role: "row" }, ...HEAD.map((text) => h("th", { scope: "col", role: "columnheader" }, text)));
     this.table = h("table", { class: "jobs", role: "table", hidden: true }, h("caption", { class: "unseen" }, "Recorded jobs"), h("thead", { role: "rowgroup" }, head), this.body);
-    const back = h("p", { class: "back" }, h("a", { href: "#/" }, "All jobs"));
+    const back = h("p", { class: "back" }, h("a", { href: listLink() }, "All jobs"));
     this.element = h("div", { class: "view list" }, back, h("div", { class: "list-head" }, this.title, this.tools), this.summary, this.table);
     this.jobs = [];
   }
