@@ -1,6 +1,6 @@
-"""`python docs/site/lookup.py` generates docs/metrics.md from the registries of the operator and
-the server, and docs/chart-values.md from the chart's schema and defaults. `--check` reports pages
-that are out of date.
+"""`python docs/site/lookup.py` generates docs/metrics.md from the registries of the operator, the
+server and the history, and docs/chart-values.md from the chart's schema and defaults. `--check`
+reports pages that are out of date.
 """
 
 import json
@@ -12,6 +12,7 @@ from typing import Any, Final
 import yaml
 from dijob.controller import metrics as operator
 from dijob.crd.pages import settle_pages
+from dijob.history import metrics as history
 from dijob.server import metrics as server
 from prometheus_client import CollectorRegistry, Metric
 
@@ -21,7 +22,8 @@ Json = Mapping[str, Any]
 
 _METRICS: Final = """# Metrics
 
-Generated from the code (`metrics.py` in `controller`, `kube` and `server`, below `operator/dijob`)
+Generated from the code (`metrics.py` in `controller`, `history`, `kube` and `server`, below
+`operator/dijob`)
 by `make crds`; do not edit.
 
 [Operations](operations.md#metrics) describes where the metrics are served, how to read them, the
@@ -36,6 +38,9 @@ The metrics that begin with `process_` are the standard ones of Prometheus' clie
 ## The HTTP server's
 
 {server}
+## The history's
+
+{history}
 ## Values of labels
 
 If the values of a label are known in advance, the series exist from the start with the value 0:
@@ -60,6 +65,7 @@ def metrics() -> str:
     return _METRICS.format(
         operator=_table(operator.REGISTRY),
         server=_table(server.REGISTRY),
+        history=_table(history.REGISTRY),
         values="".join(_known(operator.REGISTRY)),
     )
 

@@ -179,6 +179,16 @@ def _enum_option(
     help="Port on which the operator listens for launchers, if --channel is set.",
 )
 @click.option(
+    "--history/--no-history",
+    "keeps_history",
+    default=False,
+    show_default=True,
+    help=(
+        "Delete a job with ttlSecondsAfterFinished only after the history (python -m"
+        " dijob.history) has recorded it, or an hour later."
+    ),
+)
+@click.option(
     "--health-port",
     default=8080,
     show_default=True,

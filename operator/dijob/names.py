@@ -99,6 +99,10 @@ KUEUE_REPLACES: Final = f"{KUEUE_GROUP}/workload-slice-replacement-for"
 # A hash of the part of the spec from which a pod, or the job's NetworkPolicy, was created.
 ANNOTATION_TEMPLATE: Final = f"{GROUP}/template-hash"
 
+# On a DIJob with a time to live, if the operator keeps a history: the uid of the job. It means that
+# the history has the job's record and logs, so that the job can be deleted (docs/decisions/069).
+ANNOTATION_RECORDED: Final = f"{GROUP}/recorded"
+
 # An annotation of Kubernetes: the container that kubectl uses if the user names none.
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 

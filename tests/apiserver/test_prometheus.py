@@ -1,7 +1,10 @@
 """A real Prometheus scrapes a real operator: all queries of dashboard and alerts have data."""
 
 import json
+import os
 import subprocess
+import sys
+import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -16,6 +19,7 @@ from apiserver.plane import Plane, job
 from cluster.waiting import until_true
 from dijob import __version__
 from monitoring import ALERTS, asked, board_queries, debian_prometheus, queries
+from planes import ROOT
 from workers import free_port
 
 pytestmark = pytest.mark.apiserver
@@ -53,7 +57,7 @@ class Prometheus:
 
     def scrapes(self) -> bool:
         try:
-            return self.values("up") == [1]
+            return self.values("up") == [1, 1]
         except OSError:
             return False
 
@@ -63,13 +67,41 @@ class Prometheus:
 
 
 @pytest.fixture
-def prometheus(plane: Plane, tmp_path: Path) -> Iterator[Prometheus]:
+def history(plane: Plane, tmp_path: Path) -> Iterator[int]:
+    """Run a history with one answered request. Yield the port of its metrics."""
+    port, health = free_port(), free_port()
+    config = plane.cluster.kubeconfig
+    told = [f"--kubeconfig={config}", f"--port={port}", f"--health-port={health}"]
+    argv = [sys.executable, "-m", "dijob.history", f"--sqlite={tmp_path}/history.db", *told]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
+    log = tmp_path / "history.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(argv, env=env, stdout=out, stderr=out)
+    try:
+        until_true("an answer", lambda: _refuses(port), SECONDS, log.read_text)
+        yield health
+    finally:
+        process.terminate()
+        assert process.wait(20) == 0, log.read_text()
+
+
+def _refuses(port: int) -> bool:
+    try:
+        fetched(f"http://127.0.0.1:{port}/v1/jobs")
+    except urllib.error.HTTPError as error:
+        return error.code == 401
+    except OSError:
+        pass
+    return False
+
+
+@pytest.fixture
+def prometheus(plane: Plane, history: int, tmp_path: Path) -> Iterator[Prometheus]:
+    targets = [f"127.0.0.1:{port}" for port in (plane.port, history)]
     config = {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": [str(ALERTS)],
-        "scrape_configs": [
-            {"job_name": "dijob", "static_configs": [{"targets": [f"127.0.0.1:{plane.port}"]}]}
-        ],
+        "scrape_configs": [{"job_name": "dijob", "static_configs": [{"targets": targets}]}],
     }
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
     found = Prometheus(free_port(), tmp_path / "log")
@@ -118,9 +150,9 @@ def _report_progress(plane: Plane) -> None:
 
 @pytest.mark.usefixtures("measured")
 def test_all_queries_of_dashboard_and_alerts_have_data(
-    plane: Plane, prometheus: Prometheus
+    plane: Plane, history: int, prometheus: Prometheus
 ) -> None:
-    exposed = fetched(f"http://127.0.0.1:{plane.port}/metrics")
+    exposed = "".join(fetched(f"http://127.0.0.1:{n}/metrics") for n in (plane.port, history))
     for where, expr in queries():
         for name in asked(expr)[0]:
             assert f"\n{name}{{" in exposed or f"\n{name} " in exposed, f"{where}: no {name}"

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 from dijob.controller import metrics
+from prometheus_client import CollectorRegistry
 
 SUFFIXES = {
     "counter": ("_total",),
@@ -12,9 +13,9 @@ SUFFIXES = {
 }
 
 
-def _labels(name: str) -> Collection[str]:
+def _labels(name: str, registry: CollectorRegistry = metrics.REGISTRY) -> Collection[str]:
     """Return a metric's label names. The samples have labels only for series that exist already."""
-    made: Any = metrics.REGISTRY._names_to_collectors.get(name)
+    made: Any = registry._names_to_collectors.get(name)
     return getattr(made, "_labelnames", ())
 
 
@@ -29,10 +30,13 @@ def families() -> dict[str, set[str]]:
     }
 
 
-def series() -> dict[str, set[str]]:
+def series(registry: CollectorRegistry = metrics.REGISTRY) -> dict[str, set[str]]:
     """Return the labels of each series by its name in a query."""
     return {
-        each.name + suffix: {*_labels(each.name), *(("le",) if suffix == "_bucket" else ())}
-        for each in metrics.REGISTRY.collect()
+        each.name + suffix: {
+            *_labels(each.name, registry),
+            *(("le",) if suffix == "_bucket" else ()),
+        }
+        for each in registry.collect()
         for suffix in SUFFIXES[each.type]
     }

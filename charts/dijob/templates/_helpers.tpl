@@ -50,6 +50,20 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
+{{- define "dijob.historySelector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: history
+{{- end -}}
+
+{{- define "dijob.historyLabels" -}}
+{{ include "dijob.historySelector" . }}
+app.kubernetes.io/part-of: dijob
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
 {{- define "dijob.image" -}}
 {{- if .Values.image.digest -}}
 {{ .Values.image.repository }}@{{ .Values.image.digest }}
@@ -123,6 +137,22 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list]
+{{- end -}}
+
+{{/* The history's RBAC rules, for the namespaces of the release. */}}
+{{- define "dijob.historyRules" -}}
+# The jobs to record. patch: a job with a time to live gets an annotation when it is recorded, and the operator deletes it then.
+- apiGroups: [diengine.opendilab.org]
+  resources: [dijobs]
+  verbs: [get, list, watch, patch]
+# When the programs of a job end.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch]
+# The end of a program's log.
+- apiGroups: [""]
+  resources: [pods/log]
+  verbs: [get]
 {{- end -}}
 
 {{/*

@@ -57,6 +57,7 @@ class ClientRequest:
     body: Mapping[str, Any] | None = None
     query: tuple[tuple[str, str], ...] = ()
     content: str = "application/json"
+    headers: tuple[tuple[str, str], ...] = ()
 
     @property
     def url(self) -> str:
@@ -109,6 +110,17 @@ class ClientConnection:
         found: Json = answer
         return found
 
+    async def read_token(self) -> str:
+        """Return the bearer token of the kubeconfig's user; "" if the user has another credential,
+        or impersonates somebody, because the token is not that of the impersonated user.
+        """
+        if self.target.impersonation:
+            return ""
+        given = await self.target.settings.get_api_key_with_prefix("BearerToken") or ""
+        # The value can also be a user name and a password, with another scheme.
+        scheme, _, token = str(given).partition(" ")
+        return token if scheme.lower() == "bearer" else ""
+
     @asynccontextmanager
     async def open(
         self, call: ClientRequest, seconds: float | None = None, silence: float | None = None
@@ -150,7 +162,7 @@ class ClientConnection:
         bound: aiohttp.ClientTimeout,
         more: Mapping[str, str] | None = None,
     ) -> aiohttp.ClientResponse:
-        headers = await self._headers() | dict(more or {})
+        headers = await self._headers() | dict(call.headers) | dict(more or {})
         if call.body is not None:
             headers["Content-Type"] = call.content
         with _network(self.target):

@@ -43,7 +43,8 @@ class Options:
     launchers reach the operator (controller/channel); "": all pods have a gate, and get their peer
     lists as annotations. `engine` gives nodes to the ranks of jobs that choose no engine
     (render/scheduling). `queues`: Kueue admits the jobs that name a queue
-    (render/scheduling/kueue.py).
+    (render/scheduling/kueue.py). `keeps_history`: dijob.history records jobs, so a job is not
+    deleted after its time to live before it is recorded.
     """
 
     launcher_image: str = LAUNCHER_IMAGE
@@ -59,6 +60,7 @@ class Options:
     engine: Engine = Engine.NONE
     queues: bool = False
     scheduler_name: str = ""
+    keeps_history: bool = False
 
 
 def is_isolated(job: DIJob, options: Options) -> bool:

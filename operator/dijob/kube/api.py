@@ -142,6 +142,16 @@ class Api:
         """Read an object or a list."""
         return await self.call(OperatorRequest("GET", path, query=query, accept=accept))
 
+    async def read_bytes(self, path: str, seconds: float, **query: str) -> bytes:
+        """Read a body that is not JSON, such as a log, within `seconds`."""
+        timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=5)
+        call = OperatorRequest("GET", path, query=query, accept="*/*")
+        try:
+            response = await self._send(call, timeout)
+            return await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise RequestError(0, type(error).__name__, str(error)) from error
+
     async def create(
         self, path: str, body: Json, *, whole: bool = False, dry_run: bool = False
     ) -> Json:

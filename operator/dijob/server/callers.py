@@ -130,10 +130,40 @@ class Callers:
         if named is None or isinstance(caller, Rank):
             raise RequestRejection(404, f"there is no job {given!r}: {NAME_A_JOB}")
         user, job = str(caller.user.get("username")), JobName(named[1], named[2])
-        if wait := self._asked.take(user, self._clock.monotonic()):
-            raise RequestRejection(429, f"too many requests from {user}", wait)
-        await self._may(caller, verb, job)
+        wanted = {
+            "group": names.GROUP,
+            "resource": names.PLURAL,
+            "subresource": "scale",
+            "namespace": job.namespace,
+            "name": job.name,
+            "verb": verb,
+        }
+        if not await self.may(caller, wanted):
+            raise RequestRejection(
+                403,
+                f"{user} cannot {verb} dijobs/scale of {job.name} in namespace {job.namespace}: ask"
+                " for a role with this permission, such as `edit`",
+            )
         return job
+
+    async def may(self, person: Person, wanted: Mapping[str, str]) -> bool:
+        """Return whether a person has a permission, the resource attributes of a
+        SubjectAccessReview. Raises RequestRejection if the person has asked too often.
+        """
+        user = person.user
+        name = str(user.get("username"))
+        if wait := self._asked.take(name, self._clock.monotonic()):
+            raise RequestRejection(429, f"too many requests from {name}", wait)
+        spec = {
+            "user": user.get("username"),
+            "groups": user.get("groups"),
+            "uid": user.get("uid"),
+            "extra": user.get("extra"),
+            "resourceAttributes": dict(wanted),
+        }
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
+        answer = await self._api.call(OperatorRequest("POST", ACCESS, {**body, "spec": spec}))
+        return bool((answer.get("status") or {}).get("allowed"))
 
     async def _look_up(self, token: str) -> Caller | RequestRejection:
         user = await self._review(token, AUDIENCE)
@@ -195,29 +225,3 @@ class Callers:
             if ours and owner.get("controller") and JOB.fullmatch(str(job)):
                 return Rank(pod, job)
         return RequestRejection(403, f"the pod of this token, {pod}, does not belong to a DIJob")
-
-    async def _may(self, person: Person, verb: str, job: JobName) -> None:
-        user = person.user
-        wanted = {
-            "group": names.GROUP,
-            "resource": names.PLURAL,
-            "subresource": "scale",
-            "namespace": job.namespace,
-            "name": job.name,
-            "verb": verb,
-        }
-        spec = {
-            "user": user.get("username"),
-            "groups": user.get("groups"),
-            "uid": user.get("uid"),
-            "extra": user.get("extra"),
-            "resourceAttributes": wanted,
-        }
-        body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
-        answer = await self._api.call(OperatorRequest("POST", ACCESS, {**body, "spec": spec}))
-        if not (answer.get("status") or {}).get("allowed"):
-            raise RequestRejection(
-                403,
-                f"{user.get('username')} cannot {verb} dijobs/scale of {job.name} in namespace"
-                f" {job.namespace}: ask for a role with this permission, such as `edit`",
-            )

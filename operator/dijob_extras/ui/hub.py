@@ -21,6 +21,7 @@ from dijob.client.watching import watch_objects
 
 from dijob_extras.ui.manifest import spec_page
 from dijob_extras.ui.memory import Ends, JobMemories, PageMemory
+from dijob_extras.ui.past import list_past, show_past
 from dijob_extras.ui.sse import Message, Messages
 from dijob_extras.ui.tail import read_log, tail_log
 from dijob_extras.ui.totals import sum_by_namespace
@@ -218,6 +219,14 @@ class Hub:
     def log(self, namespace: str, name: str, rank: int | None) -> Messages:
         """Yield the log of a rank, or of all ranks (None), until the job has finished."""
         return tail_log(self.client.within(namespace), name, rank)
+
+    def past(self) -> Messages:
+        """Yield the jobs of the history."""
+        return list_past(self.client, self.everywhere)
+
+    def record(self, namespace: str, name: str, uid: str) -> Messages:
+        """Yield one job of the history."""
+        return show_past(self.client.within(namespace), name, uid)
 
     def text(self, namespace: str, name: str, rank: int | None) -> AsyncGenerator[str]:
         """Yield the complete log of a rank, or of all ranks (None), as it is now."""

@@ -48,6 +48,12 @@ class PageSource(Protocol):
     def text(self, namespace: str, name: str, rank: int | None) -> AsyncGenerator[str]:
         """Yield the complete log of a rank, or of all ranks (None), for a download."""
 
+    def past(self) -> Messages:
+        """Yield the jobs of the history."""
+
+    def record(self, namespace: str, name: str, uid: str) -> Messages:
+        """Yield one job of the history."""
+
 
 class RunningSource(PageSource, Protocol):
     """A source that follows the cluster while the server runs. Tests replace it."""
@@ -84,10 +90,13 @@ def add_files(app: web.Application, auth: str = "key") -> None:
 
 def add_data_routes(app: web.Application, open_source: OpenSource) -> None:
     """Add the routes of the data."""
+    record = f"{{namespace:{NAME}}}/{{name:{NAME}}}/{{uid:{NAME}}}"
     job = f"/api/jobs/{{namespace:{NAME}}}/{{name:{NAME}}}"
     for path, handler in (
         ("/api/jobs", jobs_handler(open_source)),
         ("/api/totals", _totals_handler(open_source)),
+        ("/api/history", _past_handler(open_source)),
+        (f"/api/history/{record}", _past_handler(open_source)),
         (job, _job_handler(open_source)),
         (f"{job}/log", _log_handler(open_source)),
         (rf"{job}/log/{{rank:\d{{1,4}}}}", _log_handler(open_source)),
@@ -137,6 +146,18 @@ def _job_handler(open_source: OpenSource) -> Handler:
         found = request.match_info
         async with open_source(request) as source:
             return await send_messages(request, source.job(found["namespace"], found["name"]))
+
+    return answer
+
+
+def _past_handler(open_source: OpenSource) -> Handler:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        found = request.match_info
+        async with open_source(request) as source:
+            if "uid" not in found:
+                return await send_messages(request, source.past())
+            messages = source.record(found["namespace"], found["name"], found["uid"])
+            return await send_messages(request, messages)
 
     return answer
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from dijob import reasons
 from dijob.api.problems import SpecError
+from dijob.api.recorded import find_owner
 from dijob.api.reported import repeated_share
 from dijob.api.status import Condition
 from dijob.cli.goodput.show import report_data
@@ -48,7 +49,7 @@ def job_row(job: Job) -> Json:
         "progress": progress.line if progress else "",
         "created": job.metadata.creation_timestamp,
         "ended": status.completion_time or "",
-        "owner": find_owner(job),
+        "owner": find_owner(job.body["metadata"]),
         **_program(job),
     }
 
@@ -59,18 +60,6 @@ def count_ready(job: Job) -> int:
     """
     restarting = len(graph.rerendezvous_ranks(job))
     return min(job.status.ready_replicas, max(0, job.status.desired - restarting))
-
-
-def find_owner(job: Job) -> str:
-    """Return the object that created the job, such as `Workflow/train`, or the person whom the
-    label `owner` or `user` names; "" if neither is known. Kubernetes stores no creator.
-    """
-    given = job.body["metadata"].get("ownerReferences") or ()
-    for one in given:
-        if one.get("controller"):
-            return f"{one.get('kind')}/{one.get('name')}"
-    labels = job.metadata.labels
-    return next((labels[key] for key in ("owner", "user") if labels.get(key)), "")
 
 
 def _program(job: Job) -> Json:

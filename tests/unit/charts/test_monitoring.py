@@ -5,6 +5,7 @@ import re
 import pytest
 import yaml
 from dijob.controller import metrics
+from dijob.history import metrics as history
 from monitoring import ALERTS, BOARD, TARGET, asked, panels, queries
 from unit.exposed import series
 
@@ -13,10 +14,15 @@ DOC = BOARD.parents[3] / "docs/operations.md"
 NOT_SHOWN = {"process_virtual_memory_bytes", "process_open_fds", "process_max_fds"}
 
 
+def known_series() -> dict[str, set[str]]:
+    """Return the labels of all series of the operator and of the history."""
+    return {**series(), **series(history.REGISTRY)}
+
+
 @pytest.mark.parametrize(("where", "expr"), queries(), ids=[where for where, _ in queries()])
 def test_queries_use_existing_series_and_labels(where: str, expr: str) -> None:
     names, labels = asked(expr)
-    known = series()
+    known = known_series()
     assert names, f"{where} asks for nothing of ours"
     assert names <= known.keys(), f"{where}: {names - known.keys()}"
     assert labels <= set().union(TARGET, *(known[name] for name in names)), where
@@ -25,7 +31,7 @@ def test_queries_use_existing_series_and_labels(where: str, expr: str) -> None:
 def test_every_metric_is_used() -> None:
     names = set().union(*(asked(expr)[0] for _, expr in queries()))
     suffixes = r"_(bucket|sum|count)$"
-    left = {re.sub(suffixes, "", name) for name in series()}
+    left = {re.sub(suffixes, "", name) for name in known_series()}
     former = {name for name in left if name.removesuffix("_total") in metrics.FORMER_NAMES}
     assert left - {re.sub(suffixes, "", name) for name in names} == NOT_SHOWN | former
 

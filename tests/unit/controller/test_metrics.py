@@ -13,6 +13,7 @@ from dijob.controller.watch.arrivals import Arrivals
 from dijob.controller.watch.audit import Audit
 from dijob.controller.watch.job_watch import JobWatch
 from dijob.core.options import Options
+from dijob.history import metrics as history
 from dijob.kube.api import Api
 from dijob.kube.availability import Availability
 from dijob.server import metrics as server
@@ -40,7 +41,7 @@ def test_every_series_is_documented() -> None:
 
 
 def test_the_help_of_each_metric_is_made_of_sentences() -> None:
-    for registry in (metrics.REGISTRY, server.REGISTRY):
+    for registry in (metrics.REGISTRY, server.REGISTRY, history.REGISTRY):
         for family in registry.collect():
             assert family.documentation.endswith((".", "?")), family.name
 

@@ -62,6 +62,13 @@ class Recorded:
         yield "one\n"
         yield "zwei ü\n"
 
+    async def past(self) -> Messages:
+        yield Message("past", {"jobs": ["old"]})
+
+    async def record(self, namespace: str, name: str, uid: str) -> Messages:
+        self.asked.append((namespace, name, uid))
+        yield Message("record", {"name": name})
+
 
 @pytest.fixture
 async def source() -> Recorded:
@@ -106,6 +113,8 @@ async def client(source: Recorded) -> AsyncGenerator[Client]:
         pytest.param("GET", "/api/jobs/NS/test", GIVEN, 404, id="no namespace"),
         pytest.param("GET", "/api/jobs/ns/test/log/x", GIVEN, 404, id="no rank"),
         pytest.param("GET", "/api/jobs/ns/test/text", {}, 401, id="a download without the key"),
+        pytest.param("GET", "/api/history", {}, 401, id="the history without the key"),
+        pytest.param("GET", "/api/history/ns/x/%2e%2e", GIVEN, 404, id="no uid"),
         pytest.param("GET", "/..%2Fserver.py", {}, 404, id="no file of the page"),
     ],
 )
@@ -163,6 +172,14 @@ async def test_equal_states_are_sent_once(client: Client) -> None:
             ("jobs", {"jobs": ["one"]}),
             ("jobs", {"jobs": ["two"]}),
         ]
+
+
+async def test_the_history_is_served(client: Client, source: Recorded) -> None:
+    async with client.get("/api/history", headers=GIVEN) as answer:
+        assert await frames(answer) == [("past", {"jobs": ["old"]})]
+    async with client.get("/api/history/ns/test/0a-1b", headers=GIVEN) as answer:
+        assert await frames(answer) == [("record", {"name": "test"})]
+    assert source.asked == [("ns", "test", "0a-1b")]
 
 
 async def test_equal_lines_of_a_log_are_all_sent(client: Client, source: Recorded) -> None:

@@ -5,12 +5,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from dijob.api.recorded import find_owner
 from dijob.cli.watching.view import Snapshot
 from dijob.client import Job, RankPod
 from dijob.names import ANNOTATION_ENDED, MAX_REPLICAS
 from dijob_extras.ui.memory import PageMemory
 from dijob_extras.ui.states import State, StateKind, of_pod, without_pod
-from dijob_extras.ui.view import Seen, find_owner, job_page, job_row
+from dijob_extras.ui.view import Seen, job_page, job_row
 from unit.extras.seen import CREATED, condition, ended, event, job, pod
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
@@ -214,7 +215,7 @@ def test_a_row_of_the_list() -> None:
 )
 def test_the_owner_of_a_job(meta: dict[str, Any], owner: str) -> None:
     body = job().body
-    assert find_owner(Job({**body, "metadata": {**body["metadata"], **meta}})) == owner
+    assert find_owner({**body["metadata"], **meta}) == owner
 
 
 def test_a_row_of_a_failed_job_has_the_first_failure() -> None:

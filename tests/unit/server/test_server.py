@@ -12,12 +12,14 @@ from dijob.api.parse import parse_job
 from dijob.core.members import gang_of
 from dijob.core.options import Options
 from dijob.core.render.pod import pod_manifest
+from dijob.history import metrics as history
 from dijob.kube.kinds import PODS
 from dijob.server.callers import ACCESS, REVIEWS
 from dijob.server.metrics import REGISTRY
 from dijob.server.openapi import ROUTES, build_document
 from dijob.server.requests import Limit, Rate
 from fakes.server_lab import BY_NAME, BY_UID, OTHER, UID, Apiserver, Body, lab, made, pod
+from prometheus_client import CollectorRegistry
 from samples.builders import recorded, tasks_body
 
 
@@ -213,12 +215,16 @@ def test_a_limit_has_its_rate_and_burst() -> None:
     assert [limit.take("a", 10.5), limit.take("a", 10.9)] == [0.0, pytest.approx(0.1)]
 
 
-def test_the_metrics_page_has_each_series_of_the_server() -> None:
+PARTS = {"The HTTP server's": REGISTRY, "The history's": history.REGISTRY}
+
+
+@pytest.mark.parametrize(("heading", "registry"), PARTS.items(), ids=PARTS)
+def test_the_metrics_page_has_each_series(heading: str, registry: CollectorRegistry) -> None:
     page = (Path(__file__).parents[3] / "docs/metrics.md").read_text()
-    page = page.partition("## The HTTP server's")[2]
+    page = page.partition(f"## {heading}\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `(dijob_\w+)` \|([^|]*)\|", page, re.MULTILINE)
     listed = {name.removesuffix("_total"): re.findall(r"`(\w+)`", labels) for name, labels in rows}
-    names: Any = REGISTRY._collector_to_names
+    names: Any = registry._collector_to_names
     assert listed == {each._name: list(each._labelnames) for each in names}
 
 

@@ -25,6 +25,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "Show which connections a job's processes have, which are missing, and why.",
     ),
     "report": ("report", "Show how a job has spent its time, and what interrupted it."),
+    "history": ("history", "List the jobs that the history has recorded, or show one of them."),
     "logs": ("logs", "Print the logs of all ranks as one stream, in chronological order."),
     "list": ("get", "List the jobs of a namespace."),
     "get": ("get", "Show the named jobs, or list all jobs of a namespace."),

@@ -85,6 +85,7 @@ class Observer:
             budgets=dict(memory.budgets.found),
             throttling=Throttling(self._throttle.latency, self._throttle.reminders),
             notes=option_warnings(job, options),
+            keeps_history=options.keeps_history,
             isolation=Isolation(is_isolated(job, options), self._children.policies(job)),
             warnings={uid: text for uid, text in memory.pods.warnings.items() if uid in silent},
         )

@@ -22,12 +22,15 @@ from dijob.core.decide.context import Context
 from dijob.core.decide.deletion import delete_pods, force_delete_lost_pods
 from dijob.core.facts import find_condition, is_true
 from dijob.core.observed.views import Pod
-from dijob.names import CleanPodPolicy, FailureAction
+from dijob.names import ANNOTATION_RECORDED, CleanPodPolicy, FailureAction
 from dijob.reasons import Failed, Running, Succeeded
 
 # Most deletions are immediate. To save a status write, a deletion that takes less time than this is
 # not reported.
 REPORT_SECONDS = 3.0
+# How much longer than its time to live a job is kept until the history has recorded it. It is
+# bounded, so that a history that is down does not fill the cluster with jobs.
+RECORD_SECONDS = 3600.0
 
 
 @dataclass(frozen=True)
@@ -146,12 +149,25 @@ def _has_passed_gate(pod: Pod) -> bool:
 
 
 def time_to_live(ctx: Context) -> float | None:
-    """Return the seconds until a job that has ended is deleted; None if it is kept."""
+    """Return the seconds until a job that has ended is deleted; None if it is kept. A job that is
+    not recorded yet is kept for longer, and the annotation that ends this time is an event.
+    """
     ttl, ended = (
         ctx.job.spec.ttl_seconds_after_finished,
         parse_time(ctx.job.status.completion_time),
     )
-    return None if ttl is None or ended is None else ttl - (ctx.now - ended).total_seconds()
+    if ttl is None or ended is None:
+        return None
+    left = ttl - (ctx.now - ended).total_seconds()
+    return left + RECORD_SECONDS if _awaits_record(ctx) else left
+
+
+def _awaits_record(ctx: Context) -> bool:
+    """Whether the job is still to be recorded. The annotation contains the uid, so that it is not
+    valid for a copy of the job.
+    """
+    meta = ctx.job.metadata
+    return ctx.observed.keeps_history and meta.annotations.get(ANNOTATION_RECORDED) != meta.uid
 
 
 def _active_left(ctx: Context) -> float | None:

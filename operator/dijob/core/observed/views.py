@@ -389,6 +389,8 @@ class Observed:
     PodDisruptionBudgets to the objects (None: it does not exist). A name that is missing has not
     been read yet.
 
+    `keeps_history` says whether the job is recorded before it is deleted.
+
     From the launchers: `progress` of a job with stallSeconds.
     """
 
@@ -411,6 +413,7 @@ class Observed:
     queue: QueueView = field(default_factory=QueueView)
     budgets: Mapping[str, BudgetView | None] = field(default_factory=dict)
     progress: JobProgress = field(default_factory=JobProgress)
+    keeps_history: bool = False
 
     def unranked_pod(self, name: str) -> Pod | None:
         """Return the pod of this name among those without a rank."""

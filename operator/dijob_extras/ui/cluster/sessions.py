@@ -125,6 +125,14 @@ class EndingSource:
         """Yield the complete log of a rank, or of all ranks (None)."""
         return self._hub.text(namespace, name, rank)
 
+    def past(self) -> Messages:
+        """Yield the jobs of the history."""
+        return self._until_end(self._hub.past())
+
+    def record(self, namespace: str, name: str, uid: str) -> Messages:
+        """Yield one job of the history."""
+        return self._until_end(self._hub.record(namespace, name, uid))
+
     async def _until_end(self, messages: Messages) -> Messages:
         async with aclosing(messages):
             ended = asyncio.ensure_future(self._ended.wait())

@@ -42,7 +42,7 @@ function program(one, many) {
 }
 
 /** Create a button that copies a text. */
-function copyButton(title, text) {
+export function copyButton(title, text) {
   const button = h("button", { type: "button", class: "button", "aria-label": `Copy: ${title}` }, "Copy");
   button.addEventListener("click", async () => {
     try {

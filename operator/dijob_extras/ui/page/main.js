@@ -4,6 +4,7 @@ import { clock, mark, say } from "./dom.js";
 import { JobView } from "./job.js";
 import { List } from "./list.js";
 import { Login } from "./login.js";
+import { PastJob, PastList } from "./past.js";
 import { place } from "./place.js";
 import { auth, follow, keep, load, takeKey } from "./stream.js";
 import { Totals } from "./totals.js";
@@ -26,13 +27,18 @@ function route() {
   if (view instanceof Login || (location.hash && !location.hash.startsWith("#/"))) return;
   const at = place();
   if (!view || at.path !== shown) open(at);
-  if (at.name) view.openLog(at.rank);
+  if (at.name && !at.past) view.openLog(at.rank);
 }
 
 function open(at) {
-  const made = at.name ? new JobView(at.namespace, at.name, announce) : at.totals ? new Totals() : new List(at.namespace);
-  exchange(made, at.path, at.name ? at.name : at.totals ? "GPU hours" : "");
+  exchange(makeView(at), at.path, at.name || (at.totals ? "GPU hours" : at.past ? "History" : ""));
   stream = follow(at.path, { heard, link });
+}
+
+function makeView(at) {
+  if (at.past) return at.name ? new PastJob(at.namespace, at.name) : new PastList();
+  if (at.totals) return new Totals();
+  return at.name ? new JobView(at.namespace, at.name, announce) : new List(at.namespace);
 }
 
 /** Show another view. */

@@ -1,13 +1,17 @@
 """Deadlines, the time to live, and edits after the end: what the plan does as time passes."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from dijob.api.status import format_time
 from dijob.core.actions import DeleteJob
+from dijob.core.decide.completion import RECORD_SECONDS
 from dijob.core.observed.views import Observed
+from dijob.names import ANNOTATION_RECORDED
 from samples.builders import (
     NOW,
+    UID,
     all_run,
     conditions_of,
     job,
@@ -138,6 +142,31 @@ def test_an_ended_job_is_deleted_after_its_time_to_live(
     assert (DeleteJob() in decided.actions) is gone
     if ttl and not gone:
         assert decided.requeue_after == pytest.approx(10 + ttl - seconds + 0.5)
+
+
+HISTORY: dict[str, tuple[bool, str, float, bool]] = {
+    "no history": (False, "", 71, True),
+    "not recorded": (True, "", 71, False),
+    "not recorded for an hour": (True, "", 71 + RECORD_SECONDS, True),
+    "recorded": (True, UID, 71, True),
+    "recorded, before its time": (True, UID, 69, False),
+    "the mark of another job": (True, "another", 71, False),
+}
+
+
+@pytest.mark.parametrize(("keeps", "mark", "seconds", "gone"), HISTORY.values(), ids=HISTORY)
+def test_an_ended_job_is_kept_until_the_history_has_recorded_it(
+    keeps: bool, mark: str, seconds: float, gone: bool
+) -> None:
+    owner = running(ttlSecondsAfterFinished=60)
+    done = replace(
+        observed(*all_run(owner, phase="Succeeded", succeeded=True, ready=False)),
+        keeps_history=keeps,
+    )
+    _, owner = then(owner, done, 10)
+    marked = owner.metadata.model_copy(update={"annotations": {ANNOTATION_RECORDED: mark}})
+    decided, _ = then(owner.model_copy(update={"metadata": marked}), done, seconds)
+    assert (DeleteJob() in decided.actions) is gone
 
 
 def test_a_running_job_is_never_deleted() -> None:

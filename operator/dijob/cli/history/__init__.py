@@ -1,0 +1,1 @@
+"""Formats the records of the history as tables and text."""

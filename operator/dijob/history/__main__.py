@@ -1,0 +1,239 @@
+"""The command line of the history: `python -m dijob.history`."""
+
+import asyncio
+import logging
+import signal
+import socket
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+import click
+
+from dijob import __version__
+from dijob.controller.cache.informer import Informer
+from dijob.controller.cache.jobs import WentBackError
+from dijob.history.app import HistoryApi, error_response
+from dijob.history.health import health_app
+from dijob.history.recorder import JobRecorder
+from dijob.history.sqlite import SqliteStore
+from dijob.history.store import RecordStore, Retention, StoreError
+from dijob.history.tails import TailLimits, TailReader
+from dijob.history.views import JobView, PodView, view_job, view_pod
+from dijob.kube.api import Api, Stream
+from dijob.kube.connection import CredentialsError
+from dijob.kube.kinds import JOBS, PODS, SELECTOR
+from dijob.process.bounded_http import Bounds, serve_app
+from dijob.process.safe_lines import make_safe
+from dijob.server.callers import Callers
+
+log = logging.getLogger("dijob.history")
+
+# All requests that come through the API server have its address.
+BOUNDS: Final = Bounds(in_total=512, of_one_address=256, idle_seconds=60.0)
+
+# How long the first lists may take before jobs are recorded without them.
+LIST_SECONDS: Final = 60
+
+
+@dataclass(frozen=True)
+class HistorySettings:
+    """The command-line options. Without namespaces, the jobs of the whole cluster are recorded."""
+
+    path: Path
+    namespaces: tuple[str, ...] = ()
+    port: int = 8080
+    health_port: int = 8081
+    retention: Retention = field(default_factory=Retention)
+    tails: TailLimits = field(default_factory=TailLimits)
+
+
+@click.command(
+    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "DIJOB_HISTORY"}
+)
+@click.option(
+    "--sqlite",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File of the SQLite database, on a volume of its own.",
+)
+@click.option(
+    "--namespace",
+    "namespaces",
+    multiple=True,
+    help="Record the jobs of this namespace only (repeatable). Default: all namespaces.",
+)
+@click.option("--port", default=8080, show_default=True, help="Port of the API.")
+@click.option(
+    "--health-port",
+    default=8081,
+    show_default=True,
+    help="Port of /livez, /readyz and /metrics, which need no token (0: none).",
+)
+@click.option(
+    "--keep-days",
+    type=click.IntRange(1, 3650),
+    default=90,
+    show_default=True,
+    help="Delete the record of a deleted job this many days after the job's end.",
+)
+@click.option(
+    "--max-jobs",
+    type=click.IntRange(1, 1_000_000),
+    default=10_000,
+    show_default=True,
+    help="The largest number of records. The oldest ones of deleted jobs are removed.",
+)
+@click.option(
+    "--max-megabytes",
+    type=click.IntRange(1, 1_000_000),
+    default=512,
+    show_default=True,
+    help="The size of the database from which on the oldest records are removed.",
+)
+@click.option(
+    "--log-kilobytes",
+    type=click.IntRange(0, 1024),
+    default=16,
+    show_default=True,
+    help="How much of the end of each log is kept. 0: none.",
+)
+@click.option(
+    "--kubeconfig", type=click.Path(exists=True), help="Kubeconfig file, to run outside a cluster."
+)
+@click.version_option(__version__)
+def main(
+    sqlite: Path,
+    namespaces: tuple[str, ...],
+    kubeconfig: str | None,
+    log_kilobytes: int,
+    **options: int,
+) -> None:
+    """Record jobs, and serve the records after the jobs have been deleted."""
+    logging.basicConfig(level=logging.INFO, format="[%(asctime)s] %(levelname)s %(message)s")
+    make_safe(logging.getLogger())
+    settings = HistorySettings(
+        path=sqlite,
+        namespaces=namespaces,
+        port=options["port"],
+        health_port=options["health_port"],
+        retention=Retention(
+            timedelta(days=options["keep_days"]),
+            options["max_jobs"],
+            options["max_megabytes"] * 2**20,
+        ),
+        tails=TailLimits(most_bytes=log_kilobytes * 1024),
+    )
+    try:
+        asyncio.run(run_history(settings, kubeconfig))
+    except (CredentialsError, StoreError) as error:
+        log.critical("%s", error)
+        raise SystemExit(1) from error
+
+
+async def run_history(settings: HistorySettings, kubeconfig: str | None) -> None:
+    """Record and serve until SIGTERM or SIGINT."""
+    stop = asyncio.Event()
+    for which in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(which, stop.set)
+    store = SqliteStore(settings.path, settings.retention.most_bytes)
+    api = await Api.connect(kubeconfig, f"history {socket.gethostname()}")
+    try:
+        async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
+            watches = Watches.of(api, settings, store)
+            work = group.create_task(_until_it_went_back(watches, stop))
+            app = HistoryApi(Callers(api), store).app()
+            if settings.port:
+                await stack.enter_async_context(
+                    serve_app(app, settings.port, BOUNDS, error=error_response)
+                )
+            if settings.health_port:
+                health = health_app(watches.silence)
+                await stack.enter_async_context(serve_app(health, settings.health_port))
+            log.info("serving on port %d", settings.port)
+            await stop.wait()
+            work.cancel()
+    finally:
+        await api.close()
+        store.close()
+
+
+async def _until_it_went_back(watches: "Watches", stop: asyncio.Event) -> None:
+    """Record until canceled, but stop the process if etcd was restored from a backup. The kubelet
+    restarts the container, and the new process reads everything again.
+    """
+    try:
+        await watches.run()
+    except* WentBackError as group:
+        log.error("%s; exiting to restart with the restored state", group.exceptions[0])
+        stop.set()
+
+
+@dataclass
+class Watches:
+    """The watches of jobs and pods, and what they feed."""
+
+    api: Api
+    jobs: Informer[JobView]
+    pods: Informer[PodView]
+    recorder: JobRecorder
+    tails: TailReader
+    namespaces: tuple[str, ...]
+
+    @staticmethod
+    def of(api: Api, settings: HistorySettings, store: RecordStore) -> "Watches":
+        """Connect the parts."""
+        served = settings.namespaces or ("",)
+        jobs = Informer(
+            JOBS.plural, tuple(Stream(JOBS.path(name), "") for name in served), view_job
+        )
+        pods = Informer(
+            PODS.plural, tuple(Stream(PODS.path(name), SELECTOR) for name in served), view_pod
+        )
+        tails = TailReader(api, api.clock, settings.tails)
+        recorder = JobRecorder(api, store, tails, settings.retention, api.clock)
+        recorder.jobs = lambda: {view.uid: view for view in jobs}
+
+        def saw_job(owner: str) -> None:
+            for view in jobs.of(owner):
+                recorder.saw(view)
+
+        jobs.on_change, jobs.on_drop = saw_job, recorder.saw_end
+        pods.on_change, pods.on_drop = lambda owner: tails.saw(pods.of(owner)), tails.forget
+        return Watches(api, jobs, pods, recorder, tails=tails, namespaces=settings.namespaces)
+
+    async def run(self) -> None:
+        """Record until canceled."""
+        await self.recorder.begin(lambda name: not self.namespaces or name in self.namespaces)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.jobs.run(self.api))
+            group.create_task(self.pods.run(self.api))
+            group.create_task(self.tails.run())
+            if await self._are_listed():
+                self.recorder.close_missing(view.uid for view in self.jobs)
+            group.create_task(self.recorder.run())
+
+    async def _are_listed(self) -> bool:
+        """Wait until all jobs and pods are listed. Return whether they are."""
+        try:
+            async with asyncio.timeout(LIST_SECONDS):
+                await self.jobs.synced()
+                # A job is complete only if its logs have been read, so its pods must be known.
+                await self.pods.synced()
+        except TimeoutError:
+            # One namespace that cannot be read must not prevent that others are recorded. Only
+            # deletions that no process has seen remain unnoticed until the next start.
+            log.warning("not all jobs and pods could be listed within %d s", LIST_SECONDS)
+            return False
+        return True
+
+    def silence(self) -> float:
+        """Seconds for which the API server has responded, and a watch has received nothing."""
+        # While the API server is unreachable, a new process would receive no events either.
+        return min(max(self.jobs.silence, self.pods.silence), self.api.availability.presence)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""The interface of the store of records. Its methods block, so they run in threads."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Protocol
+
+from dijob.api.recorded import JobRecord, LogTail
+
+
+class StoreError(Exception):
+    """The store cannot be read or written now."""
+
+
+@dataclass(frozen=True)
+class Retention:
+    """Which records of deleted jobs are kept: for how long, how many, and how many bytes in total.
+
+    Records of jobs that still exist are always kept.
+    """
+
+    age: timedelta = timedelta(days=90)
+    most: int = 10_000
+    most_bytes: int = 512 * 2**20
+
+
+@dataclass(frozen=True)
+class Query:
+    """Which records to list, newest first. An empty field selects all.
+
+    `since` is the earliest time of the end; jobs that are not over are always newer. `labels` are
+    the labels that a record has.
+    """
+
+    namespace: str = ""
+    name: str = ""
+    phases: tuple[str, ...] = ()
+    since: str = ""
+    owner: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    most: int = 100
+
+
+@dataclass(frozen=True)
+class Change:
+    """A record to store, with the logs that are new."""
+
+    record: JobRecord
+    logs: tuple[tuple[LogTail, str], ...] = ()
+    """Each log with its run: the uid of the pod, and the number of the container's run."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """How full the store is."""
+
+    records: int
+    used_bytes: int
+
+
+class RecordStore(Protocol):
+    """Stores one record per job, by the job's uid. A second write of a record replaces the first.
+
+    Every method raises StoreError.
+    """
+
+    def put(self, changes: Iterable[Change]) -> None:
+        """Store records in one transaction: all of them or none."""
+
+    def unfinished(self) -> tuple[list[JobRecord], set[str]]:
+        """Return the records of jobs whose deletion is not recorded, and the runs of their logs."""
+
+    def list(self, query: Query) -> Sequence[JobRecord]:
+        """Return records, those of the newest jobs first."""
+
+    def find(self, namespace: str, name: str, uid: str = "") -> JobRecord | None:
+        """Return the newest record of a name, or the one with this uid."""
+
+    def logs(self, uid: str) -> Sequence[LogTail]:
+        """Return the logs of a job, in rank order."""
+
+    def prune(self, retention: Retention, now: str, batch: int) -> int:
+        """Delete at most `batch` records that need not be kept. Return how many were deleted."""
+
+    def usage(self) -> Usage:
+        """Return how full the store is."""
+
+    def close(self) -> Any:
+        """Close the store."""

@@ -1,0 +1,143 @@
+"""The page's data about jobs of the history, which may have been deleted."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+from dijob.api.printed import one_line
+from dijob.api.recorded import CurvePoint, JobRecord, LogTail
+from dijob.api.status import Status, parse_time
+from dijob.client import AsyncClient, DijobError, dump
+from dijob.client.history import HistoryQuery, HistoryReader
+from dijob.client.jobs import failure_in_words
+from dijob.core.report.time_spent import read_time_spent
+from dijob.names import API_VERSION, KIND
+
+from dijob_extras.ui.sse import Message, Messages
+
+Json = dict[str, Any]
+
+# Records of jobs that have ended do not change, so the page need not be live to the second.
+_AGAIN_SECONDS: Final = 15.0
+_PULSE_SECONDS: Final = 4.0
+_MOST_LISTED: Final = 200
+_TONES: Final = {"Succeeded": "good", "Failed": "problem"}
+
+
+async def list_past(client: AsyncClient, everywhere: bool) -> Messages:
+    """Yield the newest records of one or all namespaces, again and again."""
+    while True:
+        try:
+            query = HistoryQuery(
+                namespace="" if everywhere else client.namespace, limit=_MOST_LISTED
+            )
+            found = await HistoryReader(client.connection).list_records(query)
+            yield Message("past", {"sentence": "", "jobs": [past_row(one) for one in found]})
+        except DijobError as error:
+            yield Message("past", {"sentence": str(error), "jobs": []})
+        async for pulse in _wait():
+            yield pulse
+
+
+async def show_past(client: AsyncClient, name: str, uid: str) -> Messages:
+    """Yield one record with its logs, again and again."""
+    while True:
+        reader = HistoryReader(client.connection)
+        try:
+            record, _ = await reader.get_record(client.namespace, name, uid)
+            logs, refusal = await _read_logs(reader, record)
+            yield Message("record", past_page(record, logs, refusal))
+        except DijobError as error:
+            yield Message("gone", {"sentence": str(error)})
+        async for pulse in _wait():
+            yield pulse
+
+
+async def _wait() -> Messages:
+    """Wait until the next request. Each None lets the server show that it is still there."""
+    for _ in range(int(_AGAIN_SECONDS / _PULSE_SECONDS) + 1):
+        await asyncio.sleep(_PULSE_SECONDS)
+        yield None
+
+
+async def _read_logs(reader: HistoryReader, record: JobRecord) -> tuple[list[LogTail], str]:
+    """Return the logs of a job, or the reason why the user may not see them."""
+    try:
+        return await reader.read_logs(record.namespace, record.name, record.uid), ""
+    except DijobError as error:
+        return [], str(error)
+
+
+def past_row(one: JobRecord) -> Json:
+    """Return the row of a record in the list."""
+    failure = failure_in_words(one.first_failure) if one.first_failure else ""
+    return {
+        "namespace": one.namespace,
+        "name": one.name,
+        "uid": one.uid,
+        "phase": one.outcome,
+        "tone": _TONES.get(one.outcome, "quiet"),
+        "owner": one.owner,
+        "created": one.created,
+        "over": one.over,
+        "deleted": one.deleted,
+        "replicas": one.replicas,
+        "restarts": one.restarts,
+        "progress": one.progress,
+        "message": one_line(failure if one.outcome == "Failed" and failure else one.message),
+    }
+
+
+def past_page(one: JobRecord, logs: Sequence[LogTail], refusal: str) -> Json:
+    """Return everything that the page shows about one record."""
+    manifest = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": one.name, "namespace": one.namespace},
+        "spec": one.spec,
+    }
+    command = f"kubectl dijob history {one.name} -n {one.namespace} --uid {one.uid}"
+    return {
+        **past_row(one),
+        "reason": one.reason,
+        "message": one.message,
+        "failure": failure_in_words(one.first_failure) if one.first_failure else "",
+        "goodput": _goodput_percent(one),
+        "renewals": one.renewals,
+        "phases": [{"phase": each.phase, "time": each.time} for each in one.phases],
+        "points": [_point(each) for each in one.curve],
+        "logs": [_log(each) for each in logs],
+        "unseen": refusal,
+        "yaml": dump(manifest),
+        "commands": [
+            ["Show the record", command],
+            ["Print the logs", f"{command} --logs"],
+            ["Run the job again", f"{command} -o manifest | kubectl create -f -"],
+        ],
+    }
+
+
+def _goodput_percent(one: JobRecord) -> int | None:
+    at = parse_time(one.over)
+    if one.goodput is None or at is None:
+        return None
+    spent = read_time_spent(Status(goodput=one.goodput), one.created, at)
+    return round(100 * spent.productive / spent.total) if spent and spent.total else None
+
+
+def _point(one: CurvePoint) -> Json:
+    """Return a point of the curve in the form of the page of a running job."""
+    return {
+        "time": one.time,
+        "iteration": one.iteration,
+        "step": one.env_step,
+        "return": one.episode_return,
+    }
+
+
+def _log(one: LogTail) -> Json:
+    parts = ["failed"] if one.failed else []
+    parts += [f"exit code {one.exit_code}"] if one.exit_code else []
+    parts += ["only its end"] if one.cut else []
+    about = f" ({', '.join(parts)})" if parts else ""
+    return {"title": f"Rank {one.rank}{about}", "failed": one.failed, "text": one.text}
