@@ -391,8 +391,8 @@ fuzz: cluster-build $(FUZZ)/ready ## fuzz the HTTP server with schemathesis, wit
 	DIJOB_SCHEMATHESIS=$(FUZZ)/bin/schemathesis $(PY) -m pytest -s tests/chart/test_chart_server.py -m long -k schemathesis
 
 .PHONY: screenshots
-screenshots: tools cluster-build images ## take the screenshots of docs/tools.md, with real pods in a real browser (~8 min)
-	@$(PY) tests/e2e/pictures.py
+screenshots: tools cluster-build images ## take the screenshots of docs/tools.md, with real pods in a real browser (~8 min; PAGES=FOLDER also stores every page)
+	@$(PY) tests/e2e/pictures.py $(PAGES)
 
 .PHONY: golden
 golden: cluster-build ## store the objects that the newest release writes, for the upgrade tests (~3 min; tests/golden)

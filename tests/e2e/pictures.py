@@ -1,4 +1,5 @@
 """`make screenshots`: the pictures of docs/tools.md, taken with real pods in a separate cluster.
+With PAGES=FOLDER, every page is also stored there, in two sizes, light and dark, to be examined.
 
 DI-engine's DQN (examples/cartpole-tasks.yaml) trains on four pods. One of them is deleted, and the
 picture is taken during the recovery. The other jobs in the list are small, and each shows one
@@ -6,16 +7,11 @@ state.
 """
 
 import base64
-import json
-import re
+import itertools
 import sys
 import tempfile
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, Literal
 
 from archives import ROOT, archive
 from browser import Tab, chromium, served
@@ -34,10 +30,6 @@ NAMESPACE: Final = "research"
 SECONDS: Final = 900.0
 MOST_BYTES: Final = 250_000
 NAME: Final = "cartpole-tasks"
-EVALUATOR: Final = f"{NAME}-evaluator-0"
-EVALUATION: Final = re.compile(
-    r"Train Iter\((\d+)\)\s+Env Step\((\d+)\)\s+Episode Return\(([0-9.]+)\)"
-)
 # Return and iteration at which the policy is well trained. No return reaches this job's target.
 ENOUGH, TARGET = [100, 1500], 'value: "501"'
 LEARNED: Final = """(least) => {
@@ -82,9 +74,11 @@ def taken(space: Space) -> None:
     """Take the pictures."""
     expect.set_options(timeout=SECONDS * 1000)
     arranged(space)
-    with reported(space), served(space) as server, chromium() as browser:
+    with served(space) as server, chromium() as browser:
         healing(space, browser, server.address)
         phone(browser, server.address)
+        if len(sys.argv) > 1:
+            every_page(space, browser, server.address, Path(sys.argv[1]))
 
 
 def arranged(space: Space) -> None:
@@ -103,40 +97,6 @@ def arranged(space: Space) -> None:
     text = "\n---\n".join(file.read_text() for file in examples)
     space.kubectl("apply", "-f", "-", stdin=text.replace('value: "195"', TARGET))
     space.until_true(NAME, "Running", SECONDS)
-
-
-@contextmanager
-def reported(space: Space) -> Iterator[None]:
-    """Write the evaluator's results to the job's progress at once. (The HTTP server writes them
-    once a minute.)
-    """
-    over = threading.Event()
-
-    def report() -> None:
-        told = 0
-        while not over.wait(0.5):
-            found = EVALUATION.findall(space.logs(EVALUATOR))
-            for iteration, step, value in found[told:]:
-                report_one(space, int(iteration), int(step), float(value))
-            told = len(found)
-
-    thread = threading.Thread(target=report)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-
-
-def report_one(space: Space, iteration: int, step: int, value: float) -> None:
-    """Write one line of the evaluator's log to `status.progress`."""
-    line = f"iter {iteration}, step {step}, return {value:g}"
-    progress: dict[str, Any] = {"line": line, "iteration": iteration, "envStep": step}
-    progress |= {"episodeReturn": value, "time": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"}
-    patch = json.dumps({"status": {"progress": progress}})
-    what = ("dijob", NAME, "--subresource=status", "--type=merge")
-    space.kubectl("patch", *what, "-p", patch)
 
 
 def healing(space: Space, browser: Browser, address: str) -> None:
@@ -164,6 +124,47 @@ def phone(browser: Browser, address: str) -> None:
     tab.page.goto(address)
     expect(tab.page.locator(".jobs tbody tr")).to_have_count(5)
     save(tab, "ui-phone.webp")
+
+
+# Jobs by what they show.
+SHOWN: Final = {"running": "star", "failed": "typo", "pending": "wide", "succeeded": "evaluate"}
+SIZES: Final = {"wide": (1440, 900), "phone": (390, 844)}
+SCHEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
+
+
+def every_page(space: Space, browser: Browser, address: str, folder: Path) -> None:
+    """Store a picture of each page in each size and color scheme."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for (size, pixels), scheme in itertools.product(SIZES.items(), SCHEMES):
+        tab = Tab.of(browser.new_context(color_scheme=scheme))
+        tab.page.set_default_timeout(SECONDS * 1000)
+        tab.size(pixels)
+        tab.page.goto(address)
+        expect(tab.page.locator(".jobs tbody tr")).to_have_count(5)
+        start = tab.page.url
+
+        def store(page: str, tab: Tab = tab, name: str = f"{size}-{scheme}") -> None:
+            file = folder / f"{page}-{name}.png"
+            tab.page.screenshot(path=file, full_page=True, animations="disabled")
+            print(file)
+
+        store("list")
+        for page, job in SHOWN.items():
+            tab.page.goto(start)
+            tab.page.get_by_role("link", name=job, exact=True).click()
+            expect(tab.page.locator(".lines, .job .sentence").first).to_be_visible()
+            # The first lines of the log, if there is one.
+            tab.page.wait_for_timeout(3000)
+            store(page)
+        tab.page.goto(start)
+        tab.page.get_by_role("link", name=NAME).click()
+        expect(tab.page.locator(".node.ready")).to_have_count(4)
+        store("training")
+        space.kubectl("delete", "pod", f"{NAME}-collector-0", "--wait=false", "--grace-period=1")
+        tab.page.wait_for_function(HEALS)
+        store("recovering")
+        expect(tab.page.locator(".node.ready")).to_have_count(4)
+        tab.page.context.close()
 
 
 def save(tab: Tab, name: str) -> None:
