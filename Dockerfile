@@ -1,5 +1,6 @@
 # syntax=docker/dockerfile:1
-# The operator: Debian's Python, a virtual environment with the locked dependencies, and the package operator/dijob.
+# The operator: Debian's Python, a virtual environment with the locked dependencies, the package operator/dijob, and the page
+# (operator/dijob_extras/ui).
 #
 # Build it with `make images`; by hand: docker build -t dijob/operator:VERSION . (the optional secrets `pip` and `ca` are a
 # pip.conf and certificates of the building machine, which must not get into a layer).
@@ -29,9 +30,11 @@ RUN apt-get update \
 COPY --from=build /opt/dijob /opt/dijob
 # Copy the code last, so that a change of it rebuilds only the last layers.
 COPY operator/dijob /opt/dijob/lib/python3.11/site-packages/dijob
+COPY operator/dijob_extras /opt/dijob/lib/python3.11/site-packages/dijob_extras
 # A clone may have empty folders of packages that no longer exist.
-RUN find /opt/dijob/lib/python3.11/site-packages/dijob -type d -empty -delete \
- && python3 -m compileall -q --invalidation-mode unchecked-hash /opt/dijob/lib/python3.11/site-packages/dijob
+RUN cd /opt/dijob/lib/python3.11/site-packages \
+ && find dijob dijob_extras -type d -empty -delete \
+ && python3 -m compileall -q --invalidation-mode unchecked-hash "$PWD/dijob" "$PWD/dijob_extras"
 ENV PATH=/opt/dijob/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     LANG=C.UTF-8 \
     HOME=/tmp \

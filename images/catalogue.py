@@ -49,9 +49,20 @@ class Image:
 # The Python code that runs in users' pods: a second build context.
 RUNTIME = "images/dijob-runtime"
 OTHER_CONTEXT = ("--build-context", f"runtime={ROOT / RUNTIME}")
-OPERATOR_INPUTS = ("Dockerfile", ".dockerignore", "requirements.txt", "operator/dijob")
-# Programs for users' machines. Changes to them do not rebuild the operator's image.
-NOT_OPERATOR = ("operator/dijob/cli", "operator/dijob/client")
+OPERATOR_INPUTS = (
+    "Dockerfile",
+    ".dockerignore",
+    "requirements.txt",
+    "operator/dijob",
+    # The page in the cluster.
+    "operator/dijob_extras/__init__.py",
+    "operator/dijob_extras/ui",
+)
+# Commands for users' machines. Changes to them do not rebuild the operator's image. The page uses
+# the rest of the command line, and the client.
+NOT_OPERATOR = tuple(
+    f"operator/dijob/cli/{name}" for name in ("commands", "copying", "doctor", "explain")
+)
 # The context of an operator image for another architecture, which is built without running code for
 # that architecture.
 CROSS = "images/operator"

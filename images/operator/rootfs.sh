@@ -46,8 +46,9 @@ find "$site" -depth -type d \( -name tests -o -name test \) -exec rm -rf {} +
 mkdir -p "$root/opt/dijob/bin"
 ln -s /usr/bin/python3 "$root/opt/dijob/bin/python"
 printf 'home = /usr/bin\ninclude-system-site-packages = false\n' >"$root/opt/dijob/pyvenv.cfg"
-# Without the command line and the client, as in .dockerignore.
-(cd "$here/operator" && find dijob -type f ! -path '*/__pycache__/*' ! -path 'dijob/cli/*' ! -path 'dijob/client/*') | while read -r file; do
+# The same files as in .dockerignore.
+(cd "$here/operator" && find dijob dijob_extras/__init__.py dijob_extras/ui -type f ! -path '*/__pycache__/*' ! -path 'dijob/cli/commands/*' \
+  ! -path 'dijob/cli/copying/*' ! -path 'dijob/cli/doctor/*' ! -path 'dijob/cli/explain/*') | while read -r file; do
   install -D -m 644 "$here/operator/$file" "$site/$file"
 done
 for code in usr/lib/python3.11 opt/dijob/lib; do

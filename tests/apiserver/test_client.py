@@ -79,12 +79,9 @@ def test_a_typo_in_the_template_is_reported_at_once(plane: Plane) -> None:
         container = body["spec"]["template"]["spec"]["containers"][0]
         container["workingdir"] = "/code"
         trial = dijob(plane, "apply", "-f", "-", "--dry-run", "server", stdin=yaml.safe_dump(body))
-        assert (trial.exit_code, trial.stdout) == (
-            0,
-            "dijob/slip applied (server dry run)\n",
-        )
+        assert (trial.exit_code, trial.stdout) == (4, "")
         told = 'the cluster rejects a pod like slip-0: .*unknown field "spec.containers'
-        assert re.search(rf"^Warning: {told}", trial.stderr), trial.stderr
+        assert re.search(rf"^Error: nothing was applied: {told}", trial.stderr), trial.stderr
         del container["workingdir"]
         right = dijob(plane, "apply", "-f", "-", "--dry-run", "server", stdin=yaml.safe_dump(body))
         assert (right.exit_code, right.stderr) == (0, "")

@@ -22,6 +22,8 @@ MOST_PROBLEMS: Final = 20
 # At these paths the CRD keeps unknown fields (crd/schema.py), including typos. So an unknown field
 # at such a path does not mean that the CRD is newer than the operator.
 OPEN: Final = ("spec.networkPolicy.ingress[",)
+# Fields of a pod that beginners write into the spec of the job instead of its template.
+_OF_PODS: Final = ("containers", "initContainers", "nodeSelector", "tolerations", "restartPolicy")
 CRD_IS_NEWER: Final = (
     f"this operator ({__version__}) does not know the field, because the CRD in the cluster is"
     " newer than the operator: upgrade the operator, or remove the field"
@@ -107,9 +109,11 @@ def _describe_error(kind: str, path: str, detail: Any, model: type[BaseModel]) -
     if kind == "extra_forbidden":
         parent, _, name = path.rpartition(".")
         known = _known_fields(model, parent)
-        close = get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]}? " if close else ""
-        return f"there is no such field; {hint}Known fields: {', '.join(known)}"
+        if close := get_close_matches(name, known, n=1):
+            return f"there is no such field; did you mean {close[0]}?"
+        if parent == "spec" and name in _OF_PODS:
+            return f"there is no such field; did you mean spec.template.spec.{name}?"
+        return f"there is no such field; known fields: {', '.join(known)}"
     if kind == "missing":
         return "is required but missing; add it"
     if kind in ("greater_than_equal", "less_than_equal"):

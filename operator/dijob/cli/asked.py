@@ -28,7 +28,7 @@ def check_memory(text: str | None) -> None:
     if not is_quantity(text):
         raise CliError(
             f"--memory {text} is not a Kubernetes quantity, a number with Ki, Mi, Gi, k, M or G:"
-            f" write {_as_memory(text)}",
+            f" write {suggest_quantity(text)}",
             Exit.USAGE,
         )
     if (amount := parse_quantity(text)) < _LEAST_MEMORY:
@@ -61,7 +61,8 @@ def check_command(command: Sequence[str]) -> None:
         )
 
 
-def _as_memory(text: str) -> str:
+def suggest_quantity(text: str) -> str:
+    """Return the quantities that an invalid amount of memory probably means, or examples."""
     found = _BYTES.fullmatch(text.strip())
     if not found:
         return "it as 4Gi or 500M"

@@ -32,6 +32,9 @@ _OTHER_VERBS: Final = {
     "status": _LOOK,
     "describe": _LOOK,
     "events": _LOOK,
+    "top": "`kubectl top pod -l diengine.opendilab.org/job=NAME` shows CPU and memory of the pods,"
+    " and `{program} ui` shows them in the browser",
+    "exec": "`kubectl exec -it NAME-0 -c di-container -- sh` opens a shell in rank 0",
     "rm": "`{program} delete NAME` deletes a job and its pods",
     "stop": "`{program} suspend NAME` stops the pods and keeps the job; `delete NAME` deletes both",
     "kill": "`{program} suspend NAME` stops the pods and keeps the job; `delete NAME` deletes both",

@@ -48,6 +48,7 @@ class RunRequest:
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of the DIJob, such as the name of a queue."""
     node_selector: Mapping[str, str] = field(default_factory=dict)
+    service_account: str | None = None
     backoff_limit: int | None = None
     ttl: float | None = None
     """Seconds after the end of the job until it is deleted."""
@@ -74,6 +75,7 @@ class RunOptions(TypedDict, total=False):
     secrets: Sequence[tuple[str, str]]
     labels: Mapping[str, str]
     node_selector: Mapping[str, str]
+    service_account: str | None
     backoff_limit: int | None
     ttl: float | None
     deadline: float | None
@@ -124,6 +126,8 @@ def build_manifests(wanted: RunRequest, code: Code | None) -> list[Body]:
         pod["volumes"] = volumes
     if wanted.node_selector:
         pod["nodeSelector"] = dict(wanted.node_selector)
+    if wanted.service_account:
+        pod["serviceAccountName"] = wanted.service_account
     if code is not None:
         code.put_into(pod, wanted.name)
     job = {

@@ -35,6 +35,10 @@ class Bounds:
     in_total: int = 256
     of_one_address: int = 32
     idle_seconds: float = 10.0
+    stop_seconds: float = 60.0
+    """How long a stop waits for requests in progress."""
+    cancels: bool = False
+    """Whether a request in progress is canceled when its client closes the connection."""
 
 
 # Returns the response with this status and message.
@@ -235,7 +239,9 @@ async def serve_app(
         "logger": _http_logger(),
         "keepalive_timeout": bounds.idle_seconds,
     }
-    runner = web.AppRunner(app, **options)
+    runner = web.AppRunner(
+        app, handler_cancellation=bounds.cancels, shutdown_timeout=bounds.stop_seconds, **options
+    )
     await runner.setup()
     made = runner.server
     assert made is not None

@@ -7,6 +7,7 @@ in each process's environment serve that purpose.
 import asyncio
 import os
 import signal
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,9 @@ DRAIN_SECONDS = 2
 # The exit codes of a shell for a command that is missing, and for one that cannot be executed.
 NOT_FOUND, NOT_RUN = 127, 126
 
+# As many of the last lines show how a program ended, as the termination message of a container.
+KEPT_LINES = 40
+
 Line = Callable[[str], None]
 
 
@@ -28,6 +32,7 @@ class ProcessGroup:
     def __init__(self, start: Start, line: Line) -> None:
         self.start = start
         self._line = line
+        self._last = deque[str](maxlen=KEPT_LINES)
         self._process: asyncio.subprocess.Process | None = None
         self._over = False
         self._due: signal.Signals | None = None
@@ -38,6 +43,11 @@ class ProcessGroup:
     def pid(self) -> int:
         """The id of the first process; 0 before it has started."""
         return self._process.pid if self._process else 0
+
+    @property
+    def output(self) -> str:
+        """The last lines that the processes have printed."""
+        return "\n".join(self._last)
 
     @property
     def runs(self) -> bool:
@@ -113,9 +123,14 @@ class ProcessGroup:
         while chunk := await stream.read(1 << 16):
             *whole, rest = (rest + chunk).split(b"\n")
             for line in whole:
-                self._line(line.decode(errors="replace"))
+                self._print(line)
         if rest:
-            self._line(rest.decode(errors="replace"))
+            self._print(rest)
+
+    def _print(self, line: bytes) -> None:
+        text = line.decode(errors="replace")
+        self._last.append(text)
+        self._line(text)
 
 
 def kill_marked(mark: str) -> None:

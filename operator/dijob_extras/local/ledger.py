@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from dijob.api.model import DIJob
+from dijob.api.printed import plain_text
 from dijob.core.members import format_ranks, gang_of
 from dijob.core.membership.policy import Policy
 from dijob.core.observed.containers import Containers
@@ -53,12 +54,13 @@ class LocalFailureAccount:
         self._gang = gang_of(self.job)
         self._policy = Policy.of(self.job, self._gang)
 
-    def ended(self, rank: int, status: int) -> Decision:
+    def ended(self, rank: int, status: int, output: str = "") -> Decision:
         """Record that a rank's program exited on its own, and decide what follows.
 
         `status` is a return code as in subprocess: an exit code, or a negative signal number.
+        `output` is the end of the program's output, which usually says why it failed.
         """
-        end = _ending_of_status(status)
+        end = _ending_of_status(status, output)
         if not status:
             return self._success(rank)
         name = self._gang.member(rank).name
@@ -106,8 +108,8 @@ class LocalFailureAccount:
         return Decision(outcome=LocalOutcome.FAILED, said=f"{why}{also}")
 
 
-def _ending_of_status(status: int) -> ContainerEnding:
+def _ending_of_status(status: int, output: str) -> ContainerEnding:
     """Return a program's termination as a kubelet would report it."""
     signal = max(0, -status)
     code = SIGNALLED + signal if signal else status
-    return ContainerEnding(code, signal, "Error", "")
+    return ContainerEnding(code, signal, "Error", plain_text(output).strip())

@@ -160,7 +160,7 @@ class Run:
         if group is not self._groups[rank]:
             return None
         if rank not in self._again:
-            decision = self._ledger.ended(rank, status)
+            decision = self._ledger.ended(rank, status, group.output)
             if decision.said and decision.outcome is None:
                 self._show(None, decision.said)
             if decision.outcome is not None:

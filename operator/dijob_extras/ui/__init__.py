@@ -1,5 +1,6 @@
-"""`kubectl dijob ui`: a read-only web page, served from the user's machine.
+"""`kubectl dijob ui`: a read-only web page, served from the user's machine, or in a cluster.
 
-A dashboard in the cluster would have an account that may read all jobs, and would need logins,
-roles and TLS. Here the apiserver decides what each user may see (docs/decisions/036).
+In both cases the API server decides what each user may see. On the user's machine, the page has the
+user's kubeconfig (docs/decisions/036). In a cluster, each request has the permissions of the user
+of the page (cluster/, docs/decisions/068).
 """

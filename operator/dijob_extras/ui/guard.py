@@ -14,7 +14,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 # The names that are allowed in the Host header. In an attack by DNS rebinding, a foreign name
 # resolves to 127.0.0.1, and the header contains this foreign name.
-_NAMES: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+LOCAL_NAMES: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _SCHEME: Final = "Bearer "
 API: Final = "/api/"
 HEADERS: Final = {
@@ -54,7 +54,7 @@ def find_rejection(request: web.BaseRequest, expected: str) -> tuple[int, str] |
 def _is_local(host: str) -> bool:
     # Any port is allowed, because ssh may forward another one.
     try:
-        return urlsplit(f"//{host}").hostname in _NAMES
+        return urlsplit(f"//{host}").hostname in LOCAL_NAMES
     except ValueError:
         return False
 

@@ -1,27 +1,29 @@
 """Distributes the state of the cluster to all tabs of the page.
 
 There is one watch of the jobs, and for each open job the feed of `kubectl dijob watch`. The hub
-also remembers what it has seen, because a status has only the last progress and the last loss.
+also remembers what it has seen, because a status has only the last progress and the last loss. In a
+cluster, each user has hubs of their own (cluster/sessions.py).
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any, Final
 
-from dijob.api.status import format_time
 from dijob.cli.watching.feed import Feed
-from dijob.client import AsyncClient, DijobError, Job, NotFound
+from dijob.client import AsyncClient, DijobError, Job, NotFound, Refused
 from dijob.client.connection import ClientRequest
 from dijob.client.errors import ApiError
 from dijob.client.resources import DIJOBS
 from dijob.client.watching import watch_objects
 
 from dijob_extras.ui.manifest import spec_page
-from dijob_extras.ui.memory import Ends, PageMemory
+from dijob_extras.ui.memory import Ends, JobMemories, PageMemory
 from dijob_extras.ui.sse import Message, Messages
 from dijob_extras.ui.tail import read_log, tail_log
+from dijob_extras.ui.totals import sum_by_namespace
 from dijob_extras.ui.usage import Usage, poll_usage
 from dijob_extras.ui.view import Seen, job_page, job_row
 
@@ -34,17 +36,33 @@ _ANSWER_SECONDS: Final = 4.0
 _BEAT_SECONDS: Final = 1.0
 # The shortest time between two updates of a page. A starting job changes many times per second.
 _PACE_SECONDS: Final = 0.2
+# The totals change with the time, not only with the jobs.
+_TOTALS_SECONDS: Final = 5.0
+# More jobs than a cluster has. The command also forgets jobs that were deleted.
+_MOST_JOBS: Final = 100_000
 
 
 class Hub:
-    """The jobs of one or all namespaces, and what the command has seen of them since it started."""
+    """The jobs of one or all namespaces, and what the page has seen of them."""
 
     def __init__(
-        self, client: AsyncClient, everywhere: bool = False, measure: bool = False
+        self,
+        client: AsyncClient,
+        everywhere: bool = False,
+        measure: bool = False,
+        *,
+        cluster: str = "",
+        shared: tuple[JobMemories, str] | None = None,
     ) -> None:
+        """`cluster` is the name of the cluster; without it, the page shows the address.
+
+        `shared` are memories that outlive this hub, with a prefix for its keys. They contain only
+        jobs whose page was opened, not all jobs of the list.
+        """
         self.client, self.everywhere, self.measure = client, everywhere, measure
+        self._cluster, self._shared = cluster, shared
+        self._memories, self._prefix = shared or (JobMemories(_MOST_JOBS), "")
         self._jobs: dict[str, Job] = {}
-        self._memories: dict[str, PageMemory] = {}
         self._changed = asyncio.Condition()
         self._listed = False
         self._troubles: dict[str, str] = {}
@@ -68,6 +86,9 @@ class Hub:
                     async for found in changes:
                         await self._take(found)
             except DijobError as error:
+                if isinstance(error, Refused) and error.status == HTTPStatus.FORBIDDEN:
+                    # The permission was withdrawn, so the jobs must no longer be shown.
+                    self._jobs = {}
                 self._note_watch(str(error))
                 await self._tell()
             await asyncio.sleep(_AGAIN_SECONDS)
@@ -84,10 +105,10 @@ class Hub:
             # `watch_objects` returns the same object if the object is unchanged, so the parsed job
             # is reused.
             self._jobs[key] = known if known and known.body is body else Job(body)
-            if self._jobs[key] is not known:
+            if self._jobs[key] is not known and not self._shared:
                 self.memory(self._jobs[key]).see(self._jobs[key], now)
-        kept = {job.metadata.uid for job in self._jobs.values()}
-        self._memories = {uid: one for uid, one in self._memories.items() if uid in kept}
+        if not self._shared:
+            self._memories.keep({job.metadata.uid for job in self._jobs.values()})
         self._listed = True
         self._note_watch("")
         await self._tell()
@@ -126,9 +147,8 @@ class Hub:
             self._changed.notify_all()
 
     def memory(self, job: Job) -> PageMemory:
-        """Return what the command has seen of a job."""
-        since = format_time(datetime.now(UTC))
-        return self._memories.setdefault(job.metadata.uid, PageMemory(since))
+        """Return what the page has seen of a job."""
+        return self._memories.find(f"{self._prefix}{job.metadata.uid}", datetime.now(UTC))
 
     @property
     def scope(self) -> str:
@@ -136,19 +156,33 @@ class Hub:
         return "all namespaces" if self.everywhere else f"namespace {self.client.namespace}"
 
     def _about(self) -> Message:
-        host = self.client.connection.target.settings.host
-        return Message("about", {"scope": self.scope, "cluster": host})
+        cluster = self._cluster or self.client.connection.target.settings.host
+        about = {"scope": self.scope, "cluster": cluster, "everywhere": self.everywhere}
+        return Message("about", about)
 
     async def jobs(self) -> Messages:
         """Yield the list of jobs after each change."""
         yield self._about()
+        shown: dict[str, Job] | None = None
         while True:
-            rows = [job_row(job) for _, job in sorted(self._jobs.items())]
             yield Message("trouble", {"sentence": self.trouble})
-            if self._listed:
+            # With 1,000 jobs and many tabs, it would be expensive to build equal rows each second.
+            if self._listed and shown is not self._jobs:
+                shown = self._jobs
+                rows = [job_row(job) for _, job in sorted(shown.items())]
                 yield Message("jobs", {"scope": self.scope, "jobs": rows})
             await asyncio.sleep(_PACE_SECONDS)
             await self._next()
+
+    async def totals(self) -> Messages:
+        """Yield the GPU hours and the goodput of each namespace, every few seconds."""
+        yield self._about()
+        while True:
+            yield Message("trouble", {"sentence": self.trouble})
+            if self._listed:
+                now = datetime.now(UTC)
+                yield Message("totals", sum_by_namespace(self._jobs.values(), now))
+            await asyncio.sleep(_TOTALS_SECONDS if self._listed else _PACE_SECONDS)
 
     async def _next(self) -> None:
         """Wait until something changes, at most _BEAT_SECONDS."""

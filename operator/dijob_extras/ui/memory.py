@@ -1,9 +1,9 @@
-"""Remembers what the command has seen of a job: progress, phases, revisions and recent failures.
+"""Remembers what the page has seen of a job: progress, phases, revisions and recent failures.
 
 The cluster stores only the last value of each. No I/O: the caller provides the time.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -31,7 +31,7 @@ class SeenValue:
 
 @dataclass
 class PageMemory:
-    """What the command has seen of one job since the time `since`."""
+    """What the page has seen of one job since the time `since`."""
 
     since: str
     points: list[dict[str, Any]] = field(default_factory=list)
@@ -55,6 +55,29 @@ class PageMemory:
             self.points.append(point)
         if len(self.points) > MOST_POINTS:
             self.points = thin_curve(self.points)
+
+
+@dataclass
+class JobMemories:
+    """What has been seen of several jobs, by key. If there are more than `most`, the job that was
+    not used for the longest time is forgotten.
+    """
+
+    most: int
+    _known: dict[str, PageMemory] = field(default_factory=dict)
+
+    def find(self, key: str, now: datetime) -> PageMemory:
+        """Return the memory of a job. It is empty if the job is new."""
+        found = self._known.pop(key, None) or PageMemory(format_time(now))
+        # A dict keeps the order of insertion, so the first key is the one to forget.
+        self._known[key] = found
+        if len(self._known) > self.most:
+            del self._known[next(iter(self._known))]
+        return found
+
+    def keep(self, keys: Collection[str]) -> None:
+        """Forget all other jobs."""
+        self._known = {key: one for key, one in self._known.items() if key in keys}
 
 
 @dataclass

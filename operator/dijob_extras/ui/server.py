@@ -1,11 +1,13 @@
 """The HTTP server of the page: static files for everyone, and data for the holder of the token.
 
+The server in a cluster has the same routes, but another source for each user (cluster/server.py).
+
 The page is plain JavaScript without a build step, so its files are served as they are.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -25,17 +27,17 @@ _TYPES: Final = {
 }
 START: Final = "index.html"
 # The valid names of jobs and namespaces. Nothing else may become part of an API path.
-_NAME: Final = "[a-z0-9][-a-z0-9]*"
+NAME: Final = "[a-z0-9][-a-z0-9]*"
 
 
 class PageSource(Protocol):
-    """The data of the page. Tests replace it."""
-
-    async def run(self) -> None:
-        """Follow the cluster until the task is canceled."""
+    """The data of the page."""
 
     def jobs(self) -> Messages:
         """Yield the list of jobs after each change."""
+
+    def totals(self) -> Messages:
+        """Yield the GPU hours and the goodput of each namespace."""
 
     def job(self, namespace: str, name: str) -> Messages:
         """Yield one job after each change."""
@@ -47,32 +49,55 @@ class PageSource(Protocol):
         """Yield the complete log of a rank, or of all ranks (None), for a download."""
 
 
-def build_application(source: PageSource, token: str) -> web.Application:
+class RunningSource(PageSource, Protocol):
+    """A source that follows the cluster while the server runs. Tests replace it."""
+
+    async def run(self) -> None:
+        """Follow the cluster until the task is canceled."""
+
+
+# Returns the source for a request.
+OpenSource = Callable[[web.Request], AbstractAsyncContextManager[PageSource]]
+
+
+def build_application(source: RunningSource, token: str) -> web.Application:
     """Return the server. It serves a single user, who authenticates with `token`."""
     app = web.Application(middlewares=[build_middleware(token)])
     app.on_response_prepare.append(add_security_headers)
     app.cleanup_ctx.append(_run_source(source))
-    # One route per file: no path from a request is ever opened.
-    for file in sorted(_FOLDER.iterdir()):
-        path = "/" if file.name == START else f"/{file.name}"
-        # By default, aiohttp would also respond to HEAD, which `guard` rejects.
-        app.router.add_get(
-            path, _file_handler(file.read_bytes(), _TYPES[file.suffix]), allow_head=False
-        )
-    job = f"/api/jobs/{{namespace:{_NAME}}}/{{name:{_NAME}}}"
-    for path, handler in (
-        ("/api/jobs", _jobs_handler(source)),
-        (job, _job_handler(source)),
-        (f"{job}/log", _log_handler(source)),
-        (f"{job}/log/{{rank:\\d{{1,4}}}}", _log_handler(source)),
-        (f"{job}/text", _text_handler(source)),
-        (f"{job}/text/{{rank:\\d{{1,4}}}}", _text_handler(source)),
-    ):
-        app.router.add_get(path, handler, allow_head=False)
+    add_files(app)
+    add_data_routes(app, lambda request: nullcontext(source))
     return app
 
 
-def _run_source(source: PageSource) -> Callable[[web.Application], AsyncGenerator[None]]:
+def add_files(app: web.Application, auth: str = "key") -> None:
+    """Add the files of the page. `auth` tells the page how its user authenticates."""
+    # One route per file: no path from a request is ever opened.
+    for file in sorted(_FOLDER.iterdir()):
+        path, content = f"/{file.name}", file.read_bytes()
+        if file.name == START:
+            path, content = "/", content.replace(b"<body>", f'<body data-auth="{auth}">'.encode())
+        # By default, aiohttp would also respond to HEAD, which `guard` rejects.
+        handler = _file_handler(content, _TYPES[file.suffix])
+        app.router.add_get(path, handler, allow_head=False)
+
+
+def add_data_routes(app: web.Application, open_source: OpenSource) -> None:
+    """Add the routes of the data."""
+    job = f"/api/jobs/{{namespace:{NAME}}}/{{name:{NAME}}}"
+    for path, handler in (
+        ("/api/jobs", jobs_handler(open_source)),
+        ("/api/totals", _totals_handler(open_source)),
+        (job, _job_handler(open_source)),
+        (f"{job}/log", _log_handler(open_source)),
+        (rf"{job}/log/{{rank:\d{{1,4}}}}", _log_handler(open_source)),
+        (f"{job}/text", _text_handler(open_source)),
+        (rf"{job}/text/{{rank:\d{{1,4}}}}", _text_handler(open_source)),
+    ):
+        app.router.add_get(path, handler, allow_head=False)
+
+
+def _run_source(source: RunningSource) -> Callable[[web.Application], AsyncGenerator[None]]:
     async def running(app: web.Application) -> AsyncGenerator[None]:
         work = asyncio.ensure_future(source.run())
         yield
@@ -89,32 +114,48 @@ def _file_handler(content: bytes, kind: str) -> Handler:
     return answer
 
 
-def _jobs_handler(source: PageSource) -> Handler:
+def jobs_handler(open_source: OpenSource) -> Handler:
+    """Return the handler of the list of jobs."""
+
     async def answer(request: web.Request) -> web.StreamResponse:
-        return await send_messages(request, source.jobs())
+        async with open_source(request) as source:
+            return await send_messages(request, source.jobs())
 
     return answer
 
 
-def _job_handler(source: PageSource) -> Handler:
+def _totals_handler(open_source: OpenSource) -> Handler:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        async with open_source(request) as source:
+            return await send_messages(request, source.totals())
+
+    return answer
+
+
+def _job_handler(open_source: OpenSource) -> Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
         found = request.match_info
-        return await send_messages(request, source.job(found["namespace"], found["name"]))
+        async with open_source(request) as source:
+            return await send_messages(request, source.job(found["namespace"], found["name"]))
 
     return answer
 
 
-def _log_handler(source: PageSource) -> Handler:
+def _log_handler(open_source: OpenSource) -> Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
-        return await send_messages(request, source.log(*_find_log(request)))
+        async with open_source(request) as source:
+            return await send_messages(request, source.log(*_find_log(request)))
 
     return answer
 
 
-def _text_handler(source: PageSource) -> Handler:
+def _text_handler(open_source: OpenSource) -> Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8"})
-        async with aclosing(source.text(*_find_log(request))) as pieces:
+        async with (
+            open_source(request) as source,
+            aclosing(source.text(*_find_log(request))) as pieces,
+        ):
             try:
                 first = await anext(pieces, "")
             except DijobError as error:

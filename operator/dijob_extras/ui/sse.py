@@ -25,6 +25,12 @@ class Message:
     data: Any
 
 
+_HEADERS: Final = {
+    "Content-Type": "text/event-stream; charset=utf-8",
+    # Otherwise nginx would hold the events back until its buffer is full.
+    "X-Accel-Buffering": "no",
+}
+
 # None means that nothing is new. When `send_messages` receives None, it can send a comment.
 Messages = AsyncGenerator[Message | None]
 
@@ -37,7 +43,7 @@ def encode_message(message: Message) -> bytes:
 
 async def send_messages(request: web.Request, messages: Messages) -> web.StreamResponse:
     """Send all messages, except those that repeat the previous message of the same event."""
-    response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
+    response = web.StreamResponse(headers=_HEADERS)
     await response.prepare(request)
     loop = asyncio.get_running_loop()
     sent, last = dict[str, bytes](), loop.time()

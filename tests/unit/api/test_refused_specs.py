@@ -93,7 +93,13 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
     "a fraction": (body(replicas=1.5), "spec.replicas", "valid integer"),
     "true instead of a number": (body(replicas=True), "spec.replicas", "valid integer"),
     "no workers": (body(parallelWorkers=0), "spec.parallelWorkers", "at least 1"),
-    "a typo": (body(toplogy="star"), "spec.toplogy", "did you mean topology?"),
+    "a typo": (body(toplogy="star"), "spec.toplogy", "no such field; did you mean topology?"),
+    "containers outside the template": (
+        body(containers=[]),
+        "spec.containers",
+        "did you mean spec.template.spec.containers?",
+    ),
+    "a field like no other": (body(xyz=1), "spec.xyz", "known fields: replicas, minReplicas"),
     "a gang larger than the job": (
         body(replicas=3, scheduling={"minAvailable": 4}),
         "spec.scheduling.minAvailable",

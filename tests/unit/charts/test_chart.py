@@ -161,7 +161,7 @@ def test_notes_and_page_name_the_job_of_the_first_example() -> None:
     documents = yaml.safe_load_all((ROOT / "examples/dijob.yaml").read_text())
     (name,) = [each["metadata"]["name"] for each in documents if each["kind"] == "DIJob"]
     for page in (CHART / "templates/NOTES.txt", ROOT / "docs/install.md"):
-        assert f"dij/{name}\n" in page.read_text(), f"{page.name} waits for another job than {name}"
+        assert f"dijob/{name}\n" in page.read_text(), f"{page.name} does not wait for {name}"
 
 
 def test_links_between_the_pages_work() -> None:

@@ -1,5 +1,5 @@
 """Commands that would have no effect fail with a message: apply and scale of a job that has ended,
-and logs of a job without logs.
+apply of a job whose pods are invalid, and logs of a job without logs.
 """
 
 import asyncio
@@ -20,15 +20,24 @@ Body = dict[str, Any]
 class Stored:
     """Answers writes with the stored job, and notes their paths."""
 
-    def __init__(self) -> None:
+    def __init__(self, rejects: str = "") -> None:
         self.paths = list[str]()
+        self.rejects = rejects
 
     def routes(self, made: Kubelets) -> list[web.RouteDef]:
         async def patch(request: web.Request) -> web.Response:
             self.paths.append(request.path.removeprefix(JOBS))
             return web.json_response(made.job)
 
-        return [web.patch(f"{JOBS}/test", patch), web.patch(f"{JOBS}/test/scale", patch)]
+        async def reject(_: web.Request) -> web.Response:
+            answer = {"message": self.rejects, "reason": "BadRequest"}
+            return web.json_response(answer, status=400 if self.rejects else 403)
+
+        return [
+            web.patch(f"{JOBS}/test", patch),
+            web.patch(f"{JOBS}/test/scale", patch),
+            web.post("/api/v1/namespaces/{space}/pods", reject),
+        ]
 
 
 async def run(kubeconfig: str, *words: str, stdin: str = "") -> Result:
@@ -36,12 +45,20 @@ async def run(kubeconfig: str, *words: str, stdin: str = "") -> Result:
     return await asyncio.to_thread(CliRunner().invoke, group, arguments, input=stdin)
 
 
-async def written(tmp_path: Path, phase: str, *words: str) -> tuple[Result, list[str]]:
-    """Run a command on a job in this phase. Return its result and the paths of its writes."""
-    stored = Stored()
+async def written(
+    tmp_path: Path, phase: str, *words: str, rejects: str = ""
+) -> tuple[Result, list[str]]:
+    """Run a command on a job in this phase. Return its result and the paths of its writes.
+
+    `rejects` is the API server's reason to reject the dry run of a pod as invalid.
+    """
+    stored = Stored(rejects)
     async with kubelets(tmp_path, stored.routes) as (made, kubeconfig):
         assert made.job is not None
-        made.job["spec"]["template"]["spec"]["containers"][0]["command"] = ["x"]
+        container = made.job["spec"]["template"]["spec"]["containers"][0]
+        container["command"] = ["x"]
+        if rejects:
+            container["resources"] = {"limits": {"memory": "1Gb", "cpu": "1"}}
         text = yaml.safe_dump(made.job)
         if phase == "Succeeded":
             await made.finish()
@@ -59,6 +76,28 @@ async def test_apply_of_an_ended_job_fails(tmp_path: Path, wait: tuple[str, ...]
 async def test_apply_of_a_job_that_has_not_ended_succeeds(tmp_path: Path) -> None:
     done, _ = await written(tmp_path, "", "apply", "-f", "-")
     assert (done.exit_code, done.stdout) == (0, "dijob/test applied\n"), done.output
+
+
+@pytest.mark.parametrize(
+    ("rejects", "words"),
+    [
+        ('unknown field "spec.containers[0].comand"', "comand: did you mean command?"),
+        (
+            "quantities must match the regular expression",
+            "spec.containers[0].resources.limits.memory: 1Gb is not a quantity: write 1G or 1Gi",
+        ),
+    ],
+    ids=["an unknown field", "an invalid quantity"],
+)
+async def test_apply_of_a_job_with_invalid_pods_writes_nothing(
+    tmp_path: Path, rejects: str, words: str
+) -> None:
+    done, paths = await written(tmp_path, "", "apply", "-f", "-", rejects=rejects)
+    assert (done.exit_code, paths) == (Exit.REFUSED, []), done.output
+    assert "Error: nothing was applied: the cluster rejects a pod like test-0" in done.stderr
+    assert words in done.stderr
+    # The containers that the operator adds have the same quantities.
+    assert "initContainers" not in done.stderr
 
 
 async def test_scale_of_an_ended_job_fails_and_writes_nothing(tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ def test_run_with_all_options() -> None:
 def test_run_with_the_options_of_a_schedule() -> None:
     words = "--min-replicas 2 --max-replicas 4 --backoff-limit 0 --ttl 1d --deadline 12h"
     words += " --startup-deadline 90 --label kueue.x-k8s.io/queue-name=rl --node-selector gpu=a"
+    words += " --service-account trainer"
     (job,) = made(*words.split(), "--secret", "wandb", "--secret", "ssh:/keys", "--", "x")
     spec = job["spec"]
     pod = spec.pop("template")["spec"]
@@ -90,6 +91,7 @@ def test_run_with_the_options_of_a_schedule() -> None:
     }
     assert job["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "rl"}
     assert pod["nodeSelector"] == {"gpu": "a"}
+    assert pod["serviceAccountName"] == "trainer"
     (main,) = pod["containers"]
     assert main["envFrom"] == [{"secretRef": {"name": "wandb"}}]
     assert main["volumeMounts"] == [{"name": "ssh", "mountPath": "/keys", "readOnly": True}]

@@ -48,6 +48,24 @@ a misspelled rule
 objects of any form
     make hostile
     tests/apiserver/test_poison.py
+a user of the page in the cluster
+    tests/apiserver/test_page_in_cluster.py::test_a_user_sees_exactly_what_kubectl_auth_can_i_allows
+    tests/apiserver/test_page_in_cluster.py::test_the_page_of_a_job_has_only_the_objects_that_the_user_may_read
+a client of the page forges headers
+    tests/apiserver/test_page_in_cluster.py::test_forged_headers_give_a_token_no_more_permissions
+    tests/apiserver/test_page_in_cluster.py::test_forged_headers_do_not_name_another_user
+a proxy names `system:masters`
+    tests/apiserver/test_page_in_cluster.py::test_forged_headers_do_not_name_another_user
+    tests/unit/extras/test_ui_cluster_users.py::test_the_user_of_a_proxy
+a path of the page
+    tests/apiserver/test_page_in_cluster.py::test_no_path_leads_to_another_namespace
+the page is opened under another host name
+    tests/apiserver/test_page_in_cluster.py::test_other_hosts_and_other_sites_get_nothing
+    tests/unit/extras/test_ui_cluster_users.py::test_requests_that_no_user_may_send
+a user loses a permission
+    tests/unit/extras/test_ui_cluster.py::test_a_stream_ends_when
+the token of the page's own service account
+    tests/apiserver/test_page_in_cluster.py::test_the_page_itself_may_read_nothing
 thousands of sockets
     tests/unit/process/test_bounded_http.py
 the HTTP server gets 10,000 requests

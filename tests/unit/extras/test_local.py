@@ -91,7 +91,7 @@ def test_simultaneous_failures_of_a_gang_count_once(run: Any) -> None:
     code, out, err = finished(run(yaml.safe_dump_all(bodies)))
     said = err.splitlines()
     assert (code, len(said)) == (Exit.FAILED, 2), err
-    assert said[0].endswith("exited 3 (counted failure 1 of 1): restarting ranks 0-3")
+    assert said[0].endswith("exited 3: up (counted failure 1 of 1): restarting ranks 0-3")
     assert out.count("up") > 1
 
 
@@ -194,3 +194,11 @@ def test_failures_are_handled_by_the_operators_rules(
     ledger = LocalFailureAccount(job(**spec))
     decisions = [ledger.ended(*end) for end in ends]
     assert (set(decisions[-1].restart), decisions[-1].outcome) == (restart, outcome)
+
+
+def test_the_end_of_a_failed_job_names_the_exception() -> None:
+    ledger = LocalFailureAccount(job(backoffLimit=0))
+    output = "Traceback (most recent call last):\n  File 'x'\nValueError: nan\nWARNING: bye"
+    assert ledger.ended(1, 1, output).said == (
+        "rank 1 (job-1) exited 1: ValueError: nan; backoffLimit is 0"
+    )

@@ -38,6 +38,9 @@ class Recorded:
             yield Message("jobs", {"jobs": [state]})
         yield None
 
+    async def totals(self) -> Messages:
+        yield Message("totals", {"rows": []})
+
     async def job(self, namespace: str, name: str) -> Messages:
         self.asked.append((namespace, name))
         try:
@@ -86,6 +89,9 @@ async def client(source: Recorded) -> AsyncGenerator[Client]:
         pytest.param("GET", "/api/jobs?token=key", {}, 401, id="key in the query"),
         pytest.param("GET", "/api/jobs", {"Cookie": "token=key"}, 401, id="key as a cookie"),
         pytest.param("GET", "/api/jobs", GIVEN, 200, id="right key"),
+        pytest.param("GET", "/api/totals", {}, 401, id="totals without the key"),
+        pytest.param("GET", "/api/totals", GIVEN, 200, id="totals"),
+        pytest.param("GET", "/api/me", GIVEN, 404, id="there is one user only"),
         pytest.param("GET", "/api/jobs", {**GIVEN, "Host": "evil.test"}, 403, id="rebinding"),
         pytest.param("GET", "/", {"Host": "evil.test:80"}, 403, id="rebinding, page"),
         pytest.param("GET", "/", {"Host": "127.0.0.1.evil.test"}, 403, id="rebinding, prefix"),

@@ -230,3 +230,29 @@ async def test_h26_the_operators_port_has_these_limits() -> None:
     finally:
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)
+
+
+@pytest.mark.parametrize("closes", [True, False], ids=["its client has gone", "the server stops"])
+async def test_a_request_without_an_end_is_canceled_if(closes: bool) -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def endless(_: web.Request) -> web.Response:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return web.Response()
+
+    app, port = web.Application(), free_port()
+    app.router.add_get("/", endless)
+    bounds = Bounds(stop_seconds=0.1, cancels=True)
+    async with serve_app(app, port, bounds, host="127.0.0.1"):
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        await begun.wait()
+        if closes:
+            writer.close()
+            await asyncio.wait_for(ended.wait(), 10)
+    await asyncio.wait_for(ended.wait(), 10)
+    writer.close()

@@ -13,7 +13,7 @@ import click
 from dijob.cli import options
 from dijob.cli.calling import Where, call_client, client_errors
 from dijob.cli.commands.wait import check_timeout, wait_for_outcomes
-from dijob.cli.errors import CliError
+from dijob.cli.errors import CliError, Exit
 from dijob.cli.printing import echo, format_object
 
 if TYPE_CHECKING:
@@ -63,8 +63,9 @@ def apply_command(where: Where, **given: Unpack[ApplyOptions]) -> None:
     """Create or update the objects in files with server-side apply.
 
     Every DIJob is validated before anything is sent. An error names the field and says what to
-    change. A warning is printed if the cluster would reject the job's pods. A job that has ended
-    does not start again, so the command fails if the files contain such a job.
+    change. A dry run shows whether the pods of the jobs are valid; if one is not, nothing is
+    applied. A job that has ended does not start again, so the command fails if the files contain
+    such a job.
 
     \b
     Example:
@@ -75,12 +76,11 @@ def apply_command(where: Where, **given: Unpack[ApplyOptions]) -> None:
     trial = given["dry_run"] == "server"
 
     async def act(client: "AsyncClient") -> list[Body]:
+        await _reject_invalid_pods(client, bodies)
         # Objects are applied in the order of the files, because those that a job needs usually
         # precede the job.
         force = given["force_conflicts"]
-        found = [await client.apply(body, dry_run=trial, force=force) for body in bodies]
-        await warn_of_bad_pods(client, bodies)
-        return found
+        return [await client.apply(body, dry_run=trial, force=force) for body in bodies]
 
     applied = call_client(where, act)
     print_applied(applied, given["output"], trial)
@@ -126,11 +126,11 @@ def read_valid_objects(files: Sequence[str]) -> list[Body]:
         return found
 
 
-async def warn_of_bad_pods(client: "AsyncClient", bodies: Sequence[Body]) -> None:
-    """Warn about pods that the cluster would reject.
+async def _reject_invalid_pods(client: "AsyncClient", bodies: Sequence[Body]) -> None:
+    """Raise CliError if the cluster would reject the pods of a job as invalid.
 
     The API server stores any pod template without validating it, and rejects the pods only when the
-    operator creates them. A dry run of one pod detects this early.
+    operator creates them. Such a job could never run. A dry run of one pod detects this early.
     """
     from dijob.cli.explain.cluster import misshapen_pods
     from dijob.cli.files import JobFile
@@ -138,11 +138,13 @@ async def warn_of_bad_pods(client: "AsyncClient", bodies: Sequence[Body]) -> Non
     from dijob.client.documents import is_job
 
     for body in filter(is_job, bodies):
-        # The job has already been applied, so it is not an error if the dry run is impossible, for
-        # example without permission. The job's conditions will report a rejected pod anyway.
+        rejected: list[str] = []
+        # It is not an error if the dry run is impossible, for example without permission. The job's
+        # conditions then report a rejected pod.
         with suppress(DijobError):
-            for text in await misshapen_pods(client, JobFile("the file", body)):
-                echo(f"Warning: {text}", err=True)
+            rejected = await misshapen_pods(client, JobFile("the file", body))
+        if rejected:
+            raise CliError(f"nothing was applied: {'; '.join(rejected)}", Exit.REFUSED)
 
 
 def print_applied(applied: Sequence[Body], output: str, trial: bool) -> None:

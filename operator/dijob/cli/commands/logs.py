@@ -197,7 +197,7 @@ async def _check_log_exists(client: "AsyncClient", job: "Job", chosen: "LogOptio
     # A container that waits to be restarted has the log of its last run.
     if any(pod.started or pod.restarts for pod in pods):
         return
-    state = f"job {job.name} is {job.phase}: {job.message}"
+    state = f"job {job.name} is {job.phase}: {job.message.rstrip('.')}"
     if job.finished:
         raise CliError(f"{state}; its pods are deleted, and so are their logs", Exit.NOT_FOUND)
     raise CliError(f"{state}; no rank has a log yet: add --follow to wait for it")

@@ -135,6 +135,11 @@ _JOB_OPTIONS = (
         help="Only use nodes with this label. Repeatable.",
     ),
     click.option(
+        "--service-account",
+        metavar="NAME",
+        help="ServiceAccount of all pods. Default: that of the namespace.",
+    ),
+    click.option(
         "--backoff-limit",
         type=click.IntRange(min=0),
         help="Number of restarts after failures before the job fails. Default: 3.",

@@ -14,7 +14,7 @@ from typing import Any, Final
 from dijob import names
 from dijob.api.model import DIJob
 from dijob.cli.calling import Where
-from dijob.cli.explain.fields import with_names
+from dijob.cli.explain.fields import describe_bad_quantities, with_names
 from dijob.cli.explain.fit import (
     NO,
     UNKNOWN,
@@ -104,8 +104,8 @@ async def misshapen_pods(client: AsyncClient, file: JobFile) -> list[str]:
     samples, space = list(sample_pods(job, Options())), job.metadata.namespace
     tried = [one async for one in _Asking(client.connection).tried(samples, space)]
     return [
-        _rejected_pod(name, answer)
-        for name, _, answer in tried
+        _rejected_pod(name, pod, answer)
+        for name, pod, answer in tried
         if isinstance(answer, ApiError) and answer.status in _INVALID
     ]
 
@@ -320,7 +320,7 @@ def _admitted_pods(job: DIJob, tried: Iterable[_TriedPod]) -> list[Data]:
 
 def _pod_findings(file: JobFile, tried: Iterable[_TriedPod]) -> list[FitFinding]:
     found = []
-    for name, _, error in tried:
+    for name, pod, error in tried:
         if not isinstance(error, ApiError):
             found.append(FitFinding(YES, f"the cluster accepts a pod like {name}"))
         # Status 403 has several causes: a permission that the user lacks but the operator has, or
@@ -332,7 +332,7 @@ def _pod_findings(file: JobFile, tried: Iterable[_TriedPod]) -> list[FitFinding]
             text = f"pods: the {waits} of the file does not exist yet, so this was not checked"
             found.append(FitFinding(UNKNOWN, text))
         else:
-            found.append(FitFinding(NO, _rejected_pod(name, error)))
+            found.append(FitFinding(NO, _rejected_pod(name, pod, error)))
     return found
 
 
@@ -345,8 +345,10 @@ def _waits_for(file: JobFile, message: str) -> str:
     return ""
 
 
-def _rejected_pod(name: str, error: ApiError) -> str:
-    return f"the cluster rejects a pod like {name}: {with_names(error.message)}"
+def _rejected_pod(name: str, pod: Data, error: ApiError) -> str:
+    rejection = f"the cluster rejects a pod like {name}: {with_names(error.message)}"
+    hints = describe_bad_quantities(pod) if error.status in _INVALID else []
+    return "; ".join([rejection, *hints])
 
 
 def _error_message(error: ApiError) -> str:

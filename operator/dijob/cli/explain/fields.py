@@ -1,12 +1,17 @@
-"""Suggests the correct name for an unknown field of a pod.
+"""Explains why the API server rejects a pod: suggests the correct name for an unknown field, and
+names the fields that are not quantities.
 
-The API server's error only quotes the unknown name.
+The API server's error only quotes the unknown name, and names no field for an invalid quantity.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
+
+from dijob.cli.asked import suggest_quantity
+from dijob.core.render.quantities import is_quantity
+from dijob.names import GATE_CONTAINER, LAUNCHER_CONTAINER
 
 _UNKNOWN: Final = re.compile(r'unknown field "([^"]+)"')
 # A type in the generated models, such as V1Container or List[V1Container].
@@ -21,6 +26,23 @@ def with_names(message: str) -> str:
         if (near := nearest_field(path))
     ]
     return "; ".join([message.rstrip("."), *hints])
+
+
+def describe_bad_quantities(pod: Mapping[str, Any]) -> list[str]:
+    """Return a message for each resource request or limit of a pod that is not a quantity.
+
+    The containers that the operator adds have the requests of the main one, and are left out.
+    """
+    return [
+        f"{kind}[{position}].resources.{side}.{name}: {value} is not a quantity: write"
+        f" {suggest_quantity(value)}"
+        for kind in ("spec.initContainers", "spec.containers")
+        for position, container in enumerate(pod["spec"].get(kind.removeprefix("spec.")) or ())
+        if container["name"] not in (GATE_CONTAINER, LAUNCHER_CONTAINER)
+        for side in ("requests", "limits")
+        for name, value in ((container.get("resources") or {}).get(side) or {}).items()
+        if isinstance(value, str) and not is_quantity(value)
+    ]
 
 
 def _unknown_paths(message: str) -> Sequence[str]:

@@ -17,8 +17,6 @@ from dijob.reasons import AddressesReady, PeersReady, PodsCreated, Running, Susp
 # Finalizers that the API server sets for the garbage collector; their names would explain nothing.
 OF_KUBERNETES = frozenset({"foregroundDeletion", "orphan"})
 
-SUSPENDED = "the job is suspended: set spec.suspend to false to resume it"
-
 
 def suspension_facts(ctx: Context) -> list[Fact]:
     """Return the conditions of a job that is suspended, or that is waiting for its old pods to
@@ -29,7 +27,10 @@ def suspension_facts(ctx: Context) -> list[Fact]:
     held = hold_message(ctx)
     message = f"{held or 'the job resumes when its old pods are gone'}{ending}"
     if ctx.job.spec.suspend:
-        message = f"{SUSPENDED}{ending}"
+        command = f"kubectl dijob resume {ctx.job.metadata.name}"
+        message = (
+            f"the job is suspended: set spec.suspend to false to resume it (`{command}`){ending}"
+        )
     gone = Suspended.Queued if held else Suspended.Suspended
     state = Suspended.Suspending if left else gone
     conditions = (

@@ -1,4 +1,4 @@
-// The progress that the job reported while the command was running, as small curves and as a table.
+// The progress that the job reported while it was observed, as small curves and as a table.
 // The table is for screen readers, and for exact values.
 
 import { changes, clock, h, number, s } from "./dom.js";
@@ -38,7 +38,7 @@ export class Progress {
       ),
     );
     this.note.textContent = points.length
-      ? `Recorded by this command since ${clock(since)}; not stored anywhere else.`
+      ? `Recorded by this page since ${clock(since)}; not stored anywhere else.`
       : line || "The job has not reported progress. DI-engine's pipelines report it; other programs can call dijob_runtime.report.";
   }
 }

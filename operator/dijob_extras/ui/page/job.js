@@ -11,6 +11,7 @@ import { Story } from "./story.js";
 import { Tabs } from "./tabs.js";
 import { badge, show } from "./list.js";
 import { icon } from "./shapes.js";
+import { listLink } from "./place.js";
 
 const MOST_ROWS = 100;
 const HEAD = ["Rank", "State", "Task", "Node", "Address", "Restarts", "Revision", "Use"];
@@ -48,7 +49,7 @@ export class JobView {
   }
 
   intro() {
-    const back = h("p", { class: "back" }, h("a", { href: "#/" }, "All jobs"), ` / ${this.namespace}`);
+    const back = h("p", { class: "back" }, h("a", { href: listLink() }, "All jobs"), ` / ${this.namespace}`);
     return h("div", { class: "intro" }, back, h("div", { class: "title" }, this.title, this.badge), this.message);
   }
 

@@ -1,6 +1,8 @@
 // The list of jobs, with search, filters and an order.
 
 import { between, changes, duration, h, keyed, mark, say } from "./dom.js";
+import { TOTALS } from "./place.js";
+import { auth } from "./stream.js";
 
 const HEAD = ["Job", "Phase", "Ready", "Progress", "Age"];
 const PHASES = ["Running", "Starting", "Pending", "Suspended", "Succeeded", "Failed"];
@@ -21,7 +23,8 @@ const ORDERS = {
 const wish = { text: "", phase: "", namespace: "", owner: "", order: "active" };
 
 export class List {
-  constructor() {
+  /** Create the list of the jobs in a namespace; "" means those that the server shows. */
+  constructor(namespace) {
     this.title = h("h1", { tabindex: -1 }, "Jobs");
     this.summary = h("p", { class: "lead", role: "status" }, "Loading.");
     this.body = h("tbody", { role: "rowgroup" });
@@ -35,10 +38,22 @@ export class List {
     this.selects = Object.fromEntries(["phase", "namespace", "owner", "order"].map((name) => [name, this.choice(name)]));
     this.tools = h("div", { class: "tools", role: "search" }, this.search, ...Object.values(this.selects));
     this.offer(this.selects.order, Object.entries(ORDERS).map(([name, [words]]) => [name, words]), "order");
-    this.element = h("div", { class: "view list" }, h("div", { class: "list-head" }, this.title, this.tools), this.summary, this.table);
+    this.totals = h("p", { class: "lead", hidden: true }, h("a", { href: `#/${TOTALS}` }, "GPU hours and goodput by namespace"));
+    const place = auth === "key" ? null : namespaceForm(namespace);
+    this.element = h("div", { class: "view list" }, h("div", { class: "list-head" }, this.title, this.tools), place, this.summary, this.totals, this.table);
     this.options = changes((phases, namespaces, owners) => this.offerAll(phases, namespaces, owners));
     this.jobs = [];
     this.shown = [];
+  }
+
+  about({ everywhere }) {
+    this.totals.hidden = !everywhere;
+  }
+
+  /** Say why the jobs are not shown. */
+  refused(sentence, status) {
+    const more = status === 403 ? " If you may list the jobs of a namespace, enter its name." : "";
+    say(this.summary, `${sentence[0].toUpperCase()}${sentence.slice(1)}${/[.!?]$/.test(sentence) ? "" : "."}${more}`);
   }
 
   choice(name) {
@@ -90,6 +105,18 @@ export class List {
   tick() {
     this.shown.forEach((job, at) => say(this.body.children[at].querySelector(".age"), age(job)));
   }
+}
+
+/** Create the form with which a user chooses the namespace of the list. */
+function namespaceForm(namespace) {
+  const input = h("input", { id: "namespace", autocomplete: "off", spellcheck: "false", placeholder: "all namespaces" });
+  input.value = namespace;
+  const form = h("form", { class: "place", "aria-label": "Namespace of the list" }, h("label", { for: "namespace" }, "Jobs of namespace"), input, h("button", { class: "button" }, "Show"));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    location.hash = `#/${encodeURIComponent(input.value.trim())}`;
+  });
+  return form;
 }
 
 function matches(job) {

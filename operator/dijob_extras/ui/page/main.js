@@ -3,7 +3,10 @@
 import { clock, mark, say } from "./dom.js";
 import { JobView } from "./job.js";
 import { List } from "./list.js";
-import { follow, takeKey } from "./stream.js";
+import { Login } from "./login.js";
+import { place } from "./place.js";
+import { auth, follow, keep, load, takeKey } from "./stream.js";
+import { Totals } from "./totals.js";
 
 const byId = (id) => document.getElementById(id);
 const content = byId("content");
@@ -17,40 +20,42 @@ function announce(text) {
   say(byId("said"), text);
 }
 
-/** Parse the URL's fragment: empty for the list, else NAMESPACE/NAME with an optional /log/RANK. */
-function place() {
-  const [namespace, name, log, rank] = location.hash.replace(/^#\/?/, "").split("/");
-  return name ? { namespace, name, rank: log === "log" && rank ? rank : null } : null;
-}
-
 function route() {
   // With a new key, all data is requested again.
   if (takeKey()) view = null;
-  if (location.hash && !location.hash.startsWith("#/")) return;
+  if (view instanceof Login || (location.hash && !location.hash.startsWith("#/"))) return;
   const at = place();
-  const wanted = at ? `${at.namespace}/${at.name}` : "";
-  if (!view || wanted !== shown) open(at, wanted);
-  if (at) view.openLog(at.rank);
+  if (!view || at.path !== shown) open(at);
+  if (at.name) view.openLog(at.rank);
 }
 
-function open(at, wanted) {
+function open(at) {
+  const made = at.name ? new JobView(at.namespace, at.name, announce) : at.totals ? new Totals() : new List(at.namespace);
+  exchange(made, at.path, at.name ? at.name : at.totals ? "GPU hours" : "");
+  stream = follow(at.path, { heard, link });
+}
+
+/** Show another view. */
+function exchange(made, path, title) {
   const first = !view;
   stream?.close();
   view?.close?.();
-  shown = wanted;
-  troubles.cluster = "";
-  view = at ? new JobView(at.namespace, at.name, announce) : new List();
+  shown = path;
+  heardAt = null;
+  troubles = { link: "", cluster: "" };
+  view = made;
   content.replaceChildren(view.element);
-  document.title = at ? `${at.name} – DIJobs` : "DIJobs";
-  stream = follow(at ? `/api/jobs/${wanted}` : "/api/jobs", { heard, link });
+  document.title = title ? `${title} – DIJobs` : "DIJobs";
   // After a link, screen readers should start at the heading of the new view.
   if (!first) view.title.focus();
 }
 
 function heard(event, data) {
   heardAt = new Date();
-  if (event === "about") say(byId("scope"), `${data.scope} of ${data.cluster.replace(/^https?:\/\//, "")}`);
-  else if (event === "trouble") troubles.cluster = data.sentence;
+  if (event === "about") {
+    say(byId("scope"), `${data.scope} of ${data.cluster.replace(/^https?:\/\//, "")}`);
+    view.about?.(data);
+  } else if (event === "trouble") troubles.cluster = data.sentence;
   else if (event === "gone") view.gone(data.sentence);
   else if (event === "spec") view.spec(data);
   else view.show(data);
@@ -58,9 +63,14 @@ function heard(event, data) {
   tell();
 }
 
-const AWAY = "The command kubectl dijob ui does not respond: it has ended, or this machine was asleep. Start it again, and open the URL that it prints.";
+const AWAY =
+  auth === "key"
+    ? "The command kubectl dijob ui does not respond: it has ended, or this machine was asleep. Start it again, and open the URL that it prints."
+    : "The server of this page does not respond. The page tries to connect again.";
 
-function link(state, sentence) {
+function link(state, sentence, status) {
+  if (state === "refused" && status === 401 && auth === "token") return logIn(sentence);
+  if (state === "refused" && view.refused) view.refused(sentence, status);
   troubles.link = { live: "", lost: AWAY, refused: sentence }[state];
   tell();
 }
@@ -69,13 +79,46 @@ function tell() {
   const wrong = troubles.link || troubles.cluster;
   const box = byId("trouble");
   const old = heardAt && wrong ? ` The data is from ${clock(heardAt.toISOString())}.` : "";
-  box.hidden = !wrong;
+  // The view itself explains why it is empty.
+  box.hidden = !wrong || (wrong === troubles.link && view.refused && !heardAt);
   say(box, wrong ? `${wrong[0].toUpperCase()}${wrong.slice(1)}${/[.!?]$/.test(wrong) ? "" : "."}${old}` : "");
   mark(byId("link"), "data-state", wrong ? "off" : "live");
   say(byId("link-words"), wrong ? "not live" : "live");
   mark(document.body, "data-stale", wrong ? "" : null);
 }
 
+/** Show the form for a token. */
+function logIn(why) {
+  keep("");
+  byId("user").hidden = true;
+  say(byId("scope"), "");
+  exchange(new Login(enter, why), "", "Log in");
+  say(byId("link-words"), "not logged in");
+  mark(byId("link"), "data-state", "off");
+  byId("trouble").hidden = true;
+  mark(document.body, "data-stale", null);
+}
+
+/** Show the page of a user. */
+function enter(name) {
+  byId("user").hidden = !name;
+  byId("leave").hidden = auth !== "token";
+  say(byId("user-name"), name);
+  view = null;
+  route();
+}
+
+/** Find out who the user is. A token may still be in this tab, or a proxy may send one. */
+async function start() {
+  if (auth === "key") return route();
+  const answer = await load("/api/me").catch(() => null);
+  if (answer?.ok) return enter((await answer.json()).name);
+  if (answer?.status === 401 && auth === "token") return logIn("");
+  // The first stream reports the problem.
+  return route();
+}
+
+byId("leave").addEventListener("click", () => logIn(""));
 addEventListener("hashchange", route);
 setInterval(() => view?.tick(), 1000);
-route();
+start();

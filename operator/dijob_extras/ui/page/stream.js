@@ -1,6 +1,9 @@
 // Reads server-sent events with fetch. Unlike EventSource, it can send the key in a header, and it
 // reports why a request was rejected.
 
+// How the user authenticates: with the key of `kubectl dijob ui`, or in a cluster, with a token of the
+// cluster or through a login proxy.
+export const auth = document.body.dataset.auth;
 const KEPT = "dijob-key";
 const AGAIN_MS = 2000;
 // The server sends something at least every 5 s.
@@ -9,35 +12,47 @@ let held = "";
 
 /** Remove the key from the URL, so that it is not in the history or on the screen. Return whether there was one. */
 export function takeKey() {
-  const found = /^#token=([\w-]+)/.exec(location.hash);
+  // In a cluster, a link must not log a user in as another one.
+  const found = auth === "key" && /^#token=([\w-]+)/.exec(location.hash);
   if (!found) return false;
-  held = found[1];
-  try {
-    localStorage.setItem(KEPT, held);
-  } catch {
-    // Without storage, the key is valid for this tab only.
-  }
+  keep(found[1]);
   history.replaceState(null, "", "/#/");
   return true;
 }
 
-function key() {
-  if (held) return held;
+/** The token of a user is kept for this tab, and the key for all tabs, because it ends with the command. */
+function storage() {
+  return auth === "token" ? sessionStorage : localStorage;
+}
+
+/** Keep the key or the token, or forget it (""). */
+export function keep(secret) {
+  held = secret;
   try {
-    return localStorage.getItem(KEPT) || "";
+    if (secret) storage().setItem(KEPT, secret);
+    else storage().removeItem(KEPT);
   } catch {
-    return "";
+    // Without storage, it is valid until the tab is reloaded.
   }
+}
+
+function headers() {
+  try {
+    held ||= storage().getItem(KEPT) || "";
+  } catch {
+    // As above.
+  }
+  return held ? { Authorization: `Bearer ${held}` } : {};
 }
 
 /** Request a path once, and return the response. */
 export function load(path) {
-  return fetch(path, { headers: { Authorization: `Bearer ${key()}` }, cache: "no-store" });
+  return fetch(path, { headers: headers(), cache: "no-store" });
 }
 
 /**
  * Follow a stream until close() is called. `heard(event, data)` is called for each event, and
- * `link(state, sentence)` with the states live, lost and refused. The stream reconnects by itself,
+ * `link(state, sentence, status)` with the states live, lost and refused. The stream reconnects by itself,
  * unless it was refused, or `once` is set and it has ended.
  */
 export function follow(path, { heard, link, once = false }) {
@@ -65,10 +80,9 @@ async function read(path, signal, heard, link) {
   signal.addEventListener("abort", stop);
   let timer = setTimeout(stop, SILENT_MS);
   try {
-    const headers = { Authorization: `Bearer ${key()}` };
-    const answer = await fetch(path, { headers, signal: attempt.signal, cache: "no-store" });
+    const answer = await fetch(path, { headers: headers(), signal: attempt.signal, cache: "no-store" });
     if (!answer.ok) {
-      link("refused", await answer.text());
+      link("refused", await answer.text(), answer.status);
       return "refused";
     }
     link("live", "");

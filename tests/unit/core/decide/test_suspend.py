@@ -44,6 +44,9 @@ def test_a_suspension_is_stored_before_the_pods_are_deleted() -> None:
     decided, _ = then(owner, observed(), 12)
     assert says(decided)["Suspended"] == ("True", "Suspended")
     assert (decided.actions, decided.requeue_after) == ((), 300)
+    assert decided.status.message == (
+        "the job is suspended: set spec.suspend to false to resume it (`kubectl dijob resume job`)"
+    )
 
 
 def test_a_failure_at_the_suspension_is_stored_too() -> None:

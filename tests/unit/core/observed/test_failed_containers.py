@@ -50,9 +50,8 @@ def test_another_container_that_failed_is_named_with_its_last_output(kind: str) 
     first = failures.first_of(pod, Charge(rank=0), NOW)
     assert (first.container, first.message) == ("stage", "ValueError: no data")
     assert failed(view(0, phase="Running", failures=1, last_end=end)) == (
-        "1 failure, backoffLimit is 0 (see `kubectl logs job-0 -c stage`; the pod will show"
-        " DeadlineExceeded); the first failure: rank 0: container stage"
-        " exited 3: ValueError: no data"
+        "1 failure, backoffLimit is 0 (see `kubectl logs job-0 -c stage`; ignore the pod's STATUS);"
+        " the first failure: rank 0: container stage exited 3: ValueError: no data"
     )
 
 
