@@ -226,6 +226,11 @@ images-load: venv ## load the images into nodes: KIND=NAME, NODES="HOST HOST" (s
 	  $(PY) images/load.py $(KIND:%=--kind %) $(NODES:%=--node %) $(if $(ENTER),--enter "$(ENTER)") $(if $(CTR),--ctr "$(CTR)") \
 	    $(FILE:%=--file %) $(IMAGES); fi
 
+.PHONY: version
+version: venv ## set the version in all files that contain it, and name the unreleased changes in CHANGELOG.md (VERSION=)
+	@test -n "$(VERSION)" || { echo "VERSION is not set: make version VERSION=0.2.0" >&2; exit 2; }
+	@$(PY) images/version.py "$(VERSION)"
+
 .PHONY: release
 release: cluster-build images ## all artifacts of VERSION, ready to push: OCI archives, chart, wheels, SBOMs, notes, checksums (~3 min; OUT=DIR)
 	@test -n "$(VERSION)" || { echo "VERSION is not set: make release VERSION=0.2.0" >&2; exit 2; }

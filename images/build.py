@@ -249,7 +249,10 @@ def parsed() -> argparse.Namespace:
     """Parse the command line, and set the architecture that it names in the catalog."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"one of {', '.join(IMAGES)} (default: all)"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"one of {', '.join(IMAGES)} (default: {', '.join(ORDER)})",
     )
     parser.add_argument(
         "--print", dest="show", choices=IMAGES, help="print the archive's path and exit"

@@ -32,6 +32,7 @@ PLACES: Mapping[str, str] = {
     "charts/dijob/Chart.yaml": r"^(?:version|appVersion): (.+)$",
 }
 UNRELEASED = "Unreleased"
+ARCHIVE = ".oci.tar"
 
 
 def said(texts: Mapping[str, str]) -> dict[str, set[str]]:
@@ -98,6 +99,8 @@ Without a registry, omit the `--set` options. To install the command line, run
 
 ## Changes
 
+The links lead to files in the sources of this version.
+
 {changes}
 """
 
@@ -105,9 +108,10 @@ Without a registry, omit the `--set` options. To install the command line, run
 def notes(version: str, changes: str, images: Mapping[str, str], wheel: str) -> str:
     """Return the release notes: how to install, and the changes. `images`: digests by file."""
     rows = "\n".join(f"| `{file}` | `{digest}` |" for file, digest in images.items())
+    tags = {file: file.removesuffix(ARCHIVE).replace("-", ":", 1) for file in images}
     pushes = "\n".join(
-        f"    skopeo copy oci-archive:{file} docker://REGISTRY/dijob/{file.partition('-')[0]}:TAG"
-        for file in images
+        f"    skopeo copy oci-archive:{file} docker://REGISTRY/dijob/{tag}"
+        for file, tag in tags.items()
     )
     said = {"version": version, "changes": changes, "wheel": wheel}
     return NOTES.format(rows=rows, pushes=pushes, **said)
@@ -152,7 +156,7 @@ def _images(version: str, out: Path, step: Step) -> dict[str, str]:
         reference = IMAGES[name].reference
         # The image of DI-engine has DI-engine's version.
         tag = reference.rpartition(":")[2]
-        file = out / f"{name}-{tag}.oci.tar"
+        file = out / f"{name}-{tag}{ARCHIVE}"
         with tempfile.TemporaryDirectory(prefix="work-", dir=CACHE) as work:
             buildah = [*SANDBOX, "buildah", "--root", f"{work}/store", "--runroot", f"{work}/run"]
             step.run(*buildah, "pull", "--quiet", f"docker-archive:{archive(name)}")

@@ -113,7 +113,9 @@ IMAGES = {
     "ditask": Image(
         "dijob/ditask:0.5.3", "images/ditask", ("images/ditask", f"{RUNTIME}/dijob_runtime"), 240, 9
     ),
+    "py313": Image("dijob/ditask:0.5.3-py313", "images/py313", ("images/py313",), 300, 9),
 }
+# The images of `make images`, in this order. py313 is built only by name.
 ORDER = ("launcher", "stacks", "light", "operator", "ditask")
 OF_ANY_ARCH = ("launcher", "stacks", "operator")
 # Images built from scratch with static programs, without Debian.

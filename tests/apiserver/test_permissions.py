@@ -237,6 +237,7 @@ def complete(command: str, requests: Requests) -> set[Right]:
 COMMANDS = {
     "run": ["run", "permitted-run", "--image", "example/x", "--", "sh"],
     "run --code": ["run", "permitted-code", "--image", "example/x", "--code", "{}", "--", "sh"],
+    "run --code --replace": ["run", "permitted-code", "--code", "{}", "--replace", "--no-follow"],
     "list": ["list"],
     "get": ["get", JOB],
     "report": ["report", JOB],

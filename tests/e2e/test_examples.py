@@ -1,6 +1,9 @@
 """Every file in examples/, applied unchanged. The result is read from the ranks' logs."""
 
+import re
+
 import pytest
+from archives import archive
 from jobs import EXAMPLES, REAL_SECONDS, succeeded
 from space import Space
 
@@ -17,7 +20,7 @@ def test_every_example_has_a_test() -> None:
     known |= {"volume.yaml", "tensorboard.yaml", "evaluate.yaml"}
     known |= {"dataset.yaml", "own-image.yaml", "gpu.yaml", "learners-collectors.yaml"}
     known |= {"cartpole-ddp.yaml", "league.yaml", "resume.yaml", "stalled.yaml"}
-    known |= {"autoscaler.yaml", "metrics-adapter.yaml"}
+    known |= {"autoscaler.yaml", "metrics-adapter.yaml", "current-python.yaml"}
     known |= {
         "events.yaml",
         "torch.yaml",
@@ -61,3 +64,18 @@ def test_a_training_that_hangs_is_reported_with_its_stack_and_restarts_once(spac
 def test_several_ditasks_in_one_container_form_a_league(space: Space) -> None:
     succeeded(space, "league.yaml", "league")
     assert "node 0 (league) has heard of nodes [10, 11, 20]\n" in space.logs("league-0")
+
+
+@pytest.mark.long
+def test_di_engine_runs_with_python_3_13_numpy_2_and_torch_2(space: Space) -> None:
+    """The image contains no file of this project. Without the hook, the program fails."""
+    image = archive("py313")
+    assert image.stat().st_size < 1.7e9  # images/README.md
+    space.cluster.load([image])
+    succeeded(space, "current-python.yaml", "current-python")
+    log = space.logs("current-python-0")
+    assert re.search(r"^Python 3\.13\.\d+, NumPy 2\.\S+, torch 2\.\S+: trained$", log, re.MULTILINE)
+    (added,) = re.findall(
+        r"^dijob: added for DI-engine, .* longer have it: (.*) \(", log, re.MULTILINE
+    )
+    assert {"numpy.bool8", "numpy.float_", "yapf"} <= set(added.split(", "))

@@ -161,7 +161,10 @@ class Follower:
         try:
             while not (work.done() and self._lines.empty() and not held):
                 with suppress(TimeoutError):
-                    line = await asyncio.wait_for(self._lines.get(), HOLD_SECONDS / 3)
+                    # Not wait_for: before Python 3.12, it ignores a cancellation if a line has
+                    # arrived, and the caller would wait forever for the end of this generator.
+                    async with asyncio.timeout(HOLD_SECONDS / 3):
+                        line = await self._lines.get()
                     number += 1
                     heapq.heappush(held, (line, number, loop.time() + HOLD_SECONDS))
                 while held and (held[0][2] <= loop.time() or len(held) > _HELD_LINES):

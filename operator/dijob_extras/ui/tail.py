@@ -64,9 +64,12 @@ async def _batch_lines(lines: AsyncGenerator[Line]) -> AsyncGenerator[list[Line]
             async with aclosing(lines):
                 async for line in lines:
                     await queue.put(line)
-        finally:
-            # Even after an error, the reader must not wait for a line that never comes.
+        # Even after an error, the reader must not wait for a line that never comes. After a
+        # cancellation there is no reader, and a full queue would block this task forever.
+        except Exception:
             await queue.put(None)
+            raise
+        await queue.put(None)
 
     work = asyncio.ensure_future(pump())
     try:

@@ -190,3 +190,26 @@ async def test_a_log_that_ends_at_once_is_requested_with_backoff(
     least = (0.5, 1, 2, 4, 5, 5)
     assert all(one >= bound for one, bound in zip(pauses, least, strict=False)), pauses
     assert "reading the log of test-0 keeps failing" in caplog.text
+
+
+@pytest.mark.parametrize("turns", range(1, 6))
+async def test_following_ends_if_it_is_canceled_while_a_line_arrives(
+    world: tuple[Kubelets, AsyncClient], turns: int
+) -> None:
+    """asyncio.wait_for of Python 3.11 returns the line, and ignores the cancellation."""
+    _, client = world
+    follower = logs.Follower(client.connection, await client.get("test"), LogOptions())
+
+    async def read() -> None:
+        async with aclosing(follower.lines()) as lines:
+            async for _ in lines:
+                pass
+
+    reading = asyncio.ensure_future(read())
+    await asyncio.sleep(0.01)
+    follower._lines.put_nowait(Line(0, 0, "test-0", "one"))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    reading.cancel()
+    await asyncio.wait([reading], timeout=5)
+    assert reading.cancelled()

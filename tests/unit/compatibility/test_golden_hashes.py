@@ -19,6 +19,7 @@ OF_EXAMPLES = {
     "cartpole-ddp.yaml": "fc9e11fb3ceb892e",
     "cartpole-dqn.yaml": "1630f08aedbc89f9",
     "cartpole-tasks.yaml": "7b3f6cc447152fe3",
+    "current-python.yaml": "bdee911fed28bb9e",
     "dataset.yaml": "ca400064cb9aa07b",
     "dijob.yaml": "d464196b3a5e7317",
     "evaluate.yaml": "160945fe67bd2450",

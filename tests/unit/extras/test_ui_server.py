@@ -266,3 +266,22 @@ async def test_a_port_in_use_is_reported(client: Client) -> None:
     with pytest.raises(CliError, match=rf"port {client.port} is in use .* --port") as refused:
         await serving.serve_page(Empty(), wish)  # type: ignore[arg-type]
     assert refused.value.code == Exit.USAGE
+
+
+async def test_a_log_that_is_read_more_slowly_than_it_grows_can_be_closed() -> None:
+    """The reader of the log waits for room in the queue, and must not wait for it at the end."""
+    read = 0
+
+    async def endless() -> AsyncGenerator[Line]:
+        nonlocal read
+        while True:
+            read += 1
+            yield Line(0, 0, "a-0", str(read))
+
+    batches = tail._batch_lines(endless())
+    assert len(await anext(batches)) == 200
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert read > 5000
+    async with asyncio.timeout(5):
+        await batches.aclose()

@@ -101,7 +101,8 @@ async def misshapen_pods(client: AsyncClient, file: JobFile) -> list[str]:
     permission to create pods.
     """
     job = job_of(file, client.namespace, uid=_UID)
-    tried = [one async for one in _Asking(client.connection).tried(job)]
+    samples, space = list(sample_pods(job, Options())), job.metadata.namespace
+    tried = [one async for one in _Asking(client.connection).tried(samples, space)]
     return [
         _rejected_pod(name, pod, answer)
         for name, pod, answer in tried
@@ -111,17 +112,19 @@ async def misshapen_pods(client: AsyncClient, file: JobFile) -> list[str]:
 
 def not_asked(file: JobFile, why: str) -> Data:
     """Return the result if the cluster was not asked: why, and what was not checked."""
-    objects = [one.title for one in _references(job_of(file)) if not file.has(one.kind, one.name)]
+    job = job_of(file)
+    references = _references(job, sample_pods(job, Options()))
+    objects = [one.title for one in references if not file.has(one.kind, one.name)]
     listed = ", ".join([*objects, *_NEEDS_CLUSTER])
     finding = FitFinding(UNKNOWN, f"not checked without a cluster: {listed}")
     return {"asked": False, "why": f"not checked: {why}", "findings": [asdict(finding)]}
 
 
-def _references(job: DIJob) -> list[ObjectReference]:
-    """Return the objects that the job's pods refer to."""
+def _references(job: DIJob, samples: Iterable[tuple[str, Data]]) -> list[ObjectReference]:
+    """Return the objects that the job's pods refer to. `samples` has a pod of each pod set."""
     return references_of(
         (pod["spec"], pod_set.replicas)
-        for pod_set, (_, pod) in zip(job.pod_sets, sample_pods(job, Options()), strict=True)
+        for pod_set, (_, pod) in zip(job.pod_sets, samples, strict=True)
     )
 
 
@@ -138,11 +141,12 @@ class _Asking:
         if accepted.verdict == NO:
             return [accepted]
         space = job.metadata.namespace
-        tried = [one async for one in self.tried(job)]
+        samples = list(sample_pods(job, Options()))
+        tried = [one async for one in self.tried(samples, space)]
         admitted = _admitted_pods(job, tried)
         pods = [*_pod_findings(file, tried), *await self._engine(job), *await self._queue(job)]
         more = await asyncio.gather(
-            check_objects(self.connection, _references(job), file, space),
+            check_objects(self.connection, _references(job, samples), file, space),
             self._limits(space, tried),
             self._quotas(job, admitted),
             self._nodes(job, admitted),
@@ -166,10 +170,12 @@ class _Asking:
             )
         return FitFinding(NO, f"the cluster rejects the DIJob: {_error_message(error)}")
 
-    async def tried(self, job: DIJob) -> AsyncGenerator["_TriedPod"]:
-        """Dry-run one pod of each pod set."""
-        for name, pod in sample_pods(job, Options()):
-            yield name, pod, await self._dry_run(PODS, job.metadata.namespace, _unnamed(pod))
+    async def tried(
+        self, samples: Iterable[tuple[str, Data]], space: str
+    ) -> AsyncGenerator["_TriedPod"]:
+        """Dry-run pods."""
+        for name, pod in samples:
+            yield name, pod, await self._dry_run(PODS, space, _unnamed(pod))
 
     async def _engine(self, job: DIJob) -> list[FitFinding]:
         """Dry-run the object of the job's engine."""

@@ -184,12 +184,15 @@ class Launchers:
         known.said = {**(known.said or {}), names.ANNOTATION_STACKS: known.asked}
         _deliver(known)
 
+    def await_progress(self, pods: Iterable[Pod]) -> None:
+        """Call `on_change` for the first progress of each program that has made none yet."""
+        for pod in pods:
+            known = self._of(pod)
+            known.awaited = known.moved is None
+
     def progress_of(self, pod: Pod, now: datetime) -> RankProgress:
-        """Return what a launcher has reported about the progress of its program. If there is no
-        progress yet, the first one is news.
-        """
-        known, report = self._of(pod), ProgressReport()
-        known.awaited = known.moved is None
+        """Return what a launcher has reported about the progress of its program."""
+        known, report = self.known.get(pod.uid, _Launcher()), ProgressReport()
         moved = None
         if known.moved is not None:
             report = known.progress or report

@@ -59,8 +59,10 @@ class Observer:
         unranked = tuple(self._explained(pod, memory, now) for pod in unranked)
         # A warning from a pod's start is out of date once the pod has an address.
         silent = {pod.uid for pod in (*pods.values(), *unranked) if not pod.has_arrived}
+        watched = _with_progress(job, pods)
+        self._launchers.await_progress(watched.values())
         return Observed(
-            progress=self._progress_of(job, pods, now),
+            progress=self._progress_of(job, watched, now),
             pods=pods,
             unranked=unranked,
             existing=self._children.existing(owner),
@@ -93,8 +95,7 @@ class Observer:
     def _progress_of(self, job: DIJob, pods: Mapping[int, Pod], now: datetime) -> JobProgress:
         if job.spec.stall_seconds is None:
             return JobProgress()
-        with_channel = {rank: pod for rank, pod in pods.items() if pod.made.channel_key}
-        ranks = {rank: self._launchers.progress_of(pod, now) for rank, pod in with_channel.items()}
+        ranks = {rank: self._launchers.progress_of(pod, now) for rank, pod in pods.items()}
         return replace(self.newest_progress(job.metadata), ranks=ranks)
 
     def _mounted(self, pod: Pod, memory: JobMemory) -> Pod:
@@ -112,3 +113,10 @@ class Observer:
         known = pod_events.with_causes(pod, memory.pods.causes)
         known = pod_events.with_probe(known, memory.pods.probes)
         return complaints.with_due_complaint(known, memory.pods.noticed, now)
+
+
+def _with_progress(job: DIJob, pods: Mapping[int, Pod]) -> dict[int, Pod]:
+    """Return the pods whose progress is needed: those with a channel of a job with stallSeconds."""
+    if job.spec.stall_seconds is None:
+        return {}
+    return {rank: pod for rank, pod in pods.items() if pod.made.channel_key}

@@ -434,8 +434,13 @@ async def test_a_launcher_is_asked_for_the_stack_once_and_its_answer_is_news() -
 async def test_the_first_progress_is_news_only_if_the_job_is_watched_for_stalls() -> None:
     async with channel(pod()) as lab:
         peer = await lab.reported()
-        assert known(lab).moved is None
         lab.changed.clear()
+        peer.report(has=None, progress={"iteration": 6})
+        await until(lambda: known(lab).iteration == 6)
+        assert lab.changed == []
+        peer.report(has=None)
+        await until(lambda: known(lab).moved is None)
+        lab.launchers.await_progress(lab.launchers.pods.of(OWNER))
         peer.report(has=None, progress={"iteration": 7})
         await until(lambda: lab.changed)
         lab.clock.seconds += 60
