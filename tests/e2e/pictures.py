@@ -21,8 +21,8 @@ from identity import kill_program
 from jobs import peers, shell
 from playwright.sync_api import Browser, expect
 from release import install
-from space import Api, Space
-from volumes import volume
+from space import HOME, Api, Space
+from volumes import claimed, volume
 
 FOLDER: Final = ROOT / "docs/pictures"
 IMAGES: Final = ("light", "ditask", "launcher", "operator")
@@ -30,6 +30,7 @@ NAMESPACE: Final = "research"
 SECONDS: Final = 900.0
 MOST_BYTES: Final = 250_000
 NAME: Final = "cartpole-tasks"
+HISTORY: Final = ("history.enabled=true", "history.sqlite.existingClaim=records")
 # Return and iteration at which the policy is well trained. No return reaches this job's target.
 ENOUGH, TARGET = [100, 1500], 'value: "501"'
 LEARNED: Final = """(least) => {
@@ -57,10 +58,17 @@ def main() -> int:
     images = [archive(one) for one in IMAGES]
     cluster = up(Options(name="dijob-pictures", images=tuple(images)))
     try:
-        install(cluster, images[-1])
         cluster.run_kubectl("create", "namespace", NAMESPACE)
-        space = Space(cluster, Api.of(cluster), NAMESPACE)
-        with tempfile.TemporaryDirectory() as place, volume(space, "cartpole", Path(place)):
+        cluster.run_kubectl("create", "namespace", HOME)
+        api = Api.of(cluster)
+        space, home = Space(cluster, api, NAMESPACE), Space(cluster, api, HOME)
+        with (
+            tempfile.TemporaryDirectory() as place,
+            tempfile.TemporaryDirectory() as records,
+            volume(space, "cartpole", Path(place)),
+            claimed(home, "records", Path(records)),
+        ):
+            install(cluster, images[-1], *HISTORY)
             taken(space)
     except ClusterError as error:
         print(f"pictures: {error}", file=sys.stderr)
@@ -156,6 +164,14 @@ def every_page(space: Space, browser: Browser, address: str, folder: Path) -> No
             # The first lines of the log, if there is one.
             tab.page.wait_for_timeout(3000)
             store(page)
+        tab.page.goto(start)
+        tab.page.get_by_role("link", name="History", exact=True).click()
+        past = tab.page.get_by_role("link", name=SHOWN["failed"], exact=True)
+        expect(past).to_be_visible()
+        store("history")
+        past.click()
+        expect(tab.page.locator("main")).to_contain_text("dingo")
+        store("history-of-a-job")
         tab.page.goto(start)
         tab.page.get_by_role("link", name=NAME).click()
         expect(tab.page.locator(".node.ready")).to_have_count(4)

@@ -32,3 +32,24 @@ def volume(space: Space, claim: str, folder: Path) -> Iterator[None]:
         yield
     finally:
         space.kubectl("delete", "persistentvolume", name, "--wait=false")
+
+
+@contextmanager
+def claimed(space: Space, claim: str, folder: Path) -> Iterator[None]:
+    """Create a PersistentVolume and its claim."""
+    body: Body = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": claim},
+        "spec": {
+            "storageClassName": "",
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+    with volume(space, claim, folder):
+        space.kubectl("create", "-f", "-", stdin=json.dumps(body))
+        try:
+            yield
+        finally:
+            space.kubectl("delete", "persistentvolumeclaim", claim, "--wait=false")
