@@ -16,8 +16,8 @@ from workers import free_port, own
 pytestmark = pytest.mark.apiserver
 
 CRD = ROOT / "crds/dijob.yaml"
-# Seconds from the CRD's return until the pods of a new job exist. Usually 1 to 3; 5.4 were seen on a
-# busy machine. An operator that had to wait for its next full list would need a minute.
+# Seconds from the CRD's return until the pods of a new job exist. The operator looks for the CRD
+# every second; 5.4 s were seen on a busy machine. With its next audit, it would need a minute.
 SECONDS = 10.0
 
 
