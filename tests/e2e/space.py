@@ -158,6 +158,16 @@ class Space:
         flags = ("-i",) if stdin is not None else ()
         return self.kubectl("exec", *flags, pod, "-c", MAIN, "--", *command, stdin=stdin)
 
+    def touch(self, pod: str, file: str) -> None:
+        """Create a file in the main container. The program that waits for it may end before the
+        command, which is then killed.
+        """
+        try:
+            self.execute(pod, "touch", file)
+        except ClusterError as error:
+            if "exit code 137" not in str(error):
+                raise
+
     def until(self, what: str, problem: Callable[[], str], seconds: float) -> float:
         """Poll until problem() is "", and return how many seconds it took. Raises NotWithin with
         the state after the timeout.

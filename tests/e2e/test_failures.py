@@ -79,7 +79,7 @@ def test_after_a_failure_clean_pod_policy_decides_which_pods_are_deleted(
 ) -> None:
     space.apply(shell("crash", WHEN_TOLD, replicas=3, backoffLimit=0, cleanPodPolicy=policy))
     space.until_true("crash", "Running", 120)
-    space.execute("crash-1", "touch", "/tmp/now")
+    space.touch("crash-1", "/tmp/now")
     space.until_true("crash", "Failed")
     assert space.status("crash")["restarts"] == 1
     until_left(space, "crash", wanted)

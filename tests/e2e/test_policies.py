@@ -39,7 +39,7 @@ def has_list(space: Space, name: str, number: int) -> str:
 def fail(space: Space, name: str) -> None:
     """Wait until the job runs, and let rank 1 fail."""
     space.until("it runs", lambda: has_list(space, name, 1), 60)
-    space.execute(f"{name}-1", "touch", "/tmp/fail")
+    space.touch(f"{name}-1", "/tmp/fail")
 
 
 def test_fail_job_fails_the_job_before_backoff_limit(space: Space) -> None:

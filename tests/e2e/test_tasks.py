@@ -104,7 +104,7 @@ def test_collectors_get_sigterm_when_the_learner_has_succeeded(space: Space) -> 
         )
         # The kubelet of the learner may open its gate some seconds after the others have started.
         space.until_true("learns", "Running")
-        space.execute("learns-learner-0", "touch", "/tmp/done")
+        space.touch("learns-learner-0", "/tmp/done")
         space.until_true("learns", "Succeeded")
         assert space.condition("learns", "Succeeded")["reason"] == "SuccessPolicy"
         assert space.status("learns")["succeededRanks"] == "0"

@@ -148,7 +148,7 @@ def ends(space: Space, tab: Tab) -> None:
     """The job succeeds on the same page."""
     page = tab.page
     for pod in space.names("walk"):
-        space.execute(pod, "touch", "/tmp/go")
+        space.touch(pod, "/tmp/go")
     expect(page.locator(".job .badge")).to_have_attribute("data-phase", "Succeeded")
     expect(page.locator(".lines")).to_contain_text("arrived")
     expect(page.locator(".node.done")).to_have_count(3)

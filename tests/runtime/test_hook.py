@@ -246,6 +246,37 @@ def test_a_step_waits_for_others_as_long_as_the_task_runs(
     assert hasattr(module.task, "waited") == (not ended)
 
 
+def test_fields_may_arrive_while_a_context_exchanger_merges() -> None:
+    """ding 0.5.3, ContextExchanger.merge: the router's thread adds a field during the loop."""
+
+    class ContextExchanger:
+        def __init__(self) -> None:
+            self._state: Any = {}
+
+        def put(self, field: str) -> None:
+            self._state[field] = 1
+
+        def merge(self) -> list[tuple[str, int]]:
+            merged = []
+            for field, value in self._state.items():
+                merged.append((field, value))
+                self.put(f"{field} again")
+            self._state = {}
+            return merged
+
+    class Task:
+        def run(self) -> None:
+            """Run the task."""
+
+    module: Any = SimpleNamespace(task=Task(), sleep=time.sleep, ContextExchanger=ContextExchanger)
+    distributer.patch(module)
+    first, second = ContextExchanger(), ContextExchanger()
+    for _ in range(2):
+        first.put("env_step")
+        assert first.merge() == [("env_step", 1)]
+    assert second.merge() == []
+
+
 SAID = b"0123456789abcdef0123456789abcdef::hello"
 
 

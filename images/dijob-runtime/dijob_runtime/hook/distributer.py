@@ -2,6 +2,10 @@
 
 When the task has finished, the exchangers stop waiting for peers that have already left. Without
 the patch, collectors wait for 60 s and a learner waits forever, so the job would never end.
+
+The context exchanger of ding 0.5.3 iterates over a dict to which the thread of the router adds the
+fields that arrive. Rarely, a rank then fails with "dictionary changed size during iteration". With
+the patch, it iterates over a copy.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ import time
 from contextlib import suppress
 from functools import wraps
 from types import ModuleType
-from typing import Any
+from typing import Any, Dict
 
 from dijob_runtime.waiting import meter
 from dijob_runtime.world import PodWorld
@@ -25,13 +29,38 @@ class Ended(Exception):
 
 
 def patch(module: ModuleType) -> None:
-    """Replace the sleep of the exchangers' loops and the task's run method."""
+    """Replace the sleep of the exchangers' loops, the task's run method, and the state of the
+    context exchanger.
+    """
     if PodWorld.read() is None:
         return
     known: Any = module
+    if hasattr(known, "ContextExchanger"):
+        known.ContextExchanger._state = StateField()
     known.sleep = wait = Wait(known.task, known.sleep)
     task = type(known.task)
     task.run = _ended_by(task.run, wait)
+
+
+class ArrivedFields(Dict[str, Any]):
+    """A dict over which a thread can iterate while another one adds keys."""
+
+    def items(self) -> Any:
+        """Return a copy of the items. (list() of a dict with str keys is not interrupted.)"""
+        return list(super().items())
+
+
+class StateField:
+    """The attribute `_state` of a context exchanger: each dict that is assigned to it becomes an
+    ArrivedFields.
+    """
+
+    def __get__(self, exchanger: Any, owner: Any = None) -> ArrivedFields:
+        found: ArrivedFields = vars(exchanger)["_state"]
+        return found
+
+    def __set__(self, exchanger: Any, value: dict[str, Any]) -> None:
+        vars(exchanger)["_state"] = ArrivedFields(value)
 
 
 class Wait:
