@@ -144,6 +144,31 @@ async def test_the_page_measures_in_the_pods_only_if_the_user_asks_for_it(
             assert {one["ranks"][0]["use"] for one in shown} == {""}
 
 
+async def test_a_closed_page_leaves_no_task_behind(world: tuple[Kubelets, AsyncClient]) -> None:
+    """Python would print "Task was destroyed but it is pending!"."""
+    made, client = world
+    await made.start(0)
+    before = asyncio.all_tasks()
+
+    async def follow() -> None:
+        async with aclosing(Hub(client).job("default", "test")) as messages:
+            async for _ in messages:
+                shown.set()
+
+    shown = asyncio.Event()
+    page = asyncio.ensure_future(follow())
+    async with asyncio.timeout(SECONDS):
+        await shown.wait()
+        # The page now waits for a change.
+        await asyncio.sleep(0)
+        page.cancel()
+        await asyncio.wait({page})
+        for _ in range(3):
+            await asyncio.sleep(0)
+    left = asyncio.all_tasks() - before
+    assert not [one for one in left if "Event.wait" in repr(one)]
+
+
 async def test_a_job_that_does_not_exist(world: tuple[Kubelets, AsyncClient]) -> None:
     made, client = world
     made.job = None

@@ -52,9 +52,13 @@ class Feed:
         try:
             while not (work[0].done() and not self._changed.is_set()):
                 going = [one for one in work if not one.done()]
-                waits = [*going, asyncio.ensure_future(self._changed.wait())]
-                await asyncio.wait(waits, timeout=beat, return_when=asyncio.FIRST_COMPLETED)
-                waits[-1].cancel()
+                changed = asyncio.ensure_future(self._changed.wait())
+                try:
+                    await asyncio.wait(
+                        (*going, changed), timeout=beat, return_when=asyncio.FIRST_COMPLETED
+                    )
+                finally:
+                    changed.cancel()
                 # A watch that has ended may have failed. Its error is raised here.
                 for one in work:
                     if one.done():
