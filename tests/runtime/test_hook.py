@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
@@ -246,21 +247,25 @@ def test_a_step_waits_for_others_as_long_as_the_task_runs(
     assert hasattr(module.task, "waited") == (not ended)
 
 
-def test_fields_may_arrive_while_a_context_exchanger_merges() -> None:
-    """ding 0.5.3, ContextExchanger.merge: the router's thread adds a field during the loop."""
+def test_a_context_exchanger_takes_complete_messages_and_loses_none() -> None:
+    """ding 0.5.3, ContextExchanger: the router's thread adds the fields of messages to a dict, over
+    which a step iterates.
+    """
 
     class ContextExchanger:
         def __init__(self) -> None:
             self._state: Any = {}
 
-        def put(self, field: str) -> None:
-            self._state[field] = 1
+        def put(self, payload: dict[str, int]) -> None:
+            for field, value in payload.items():
+                self._state[field] = self._state.get(field, 0) + value
+                time.sleep(0)
 
-        def merge(self) -> list[tuple[str, int]]:
-            merged = []
+        def merge(self) -> dict[str, int]:
+            merged = {}
             for field, value in self._state.items():
-                merged.append((field, value))
-                self.put(f"{field} again")
+                merged[field] = value
+                time.sleep(0)
             self._state = {}
             return merged
 
@@ -270,11 +275,22 @@ def test_fields_may_arrive_while_a_context_exchanger_merges() -> None:
 
     module: Any = SimpleNamespace(task=Task(), sleep=time.sleep, ContextExchanger=ContextExchanger)
     distributer.patch(module)
-    first, second = ContextExchanger(), ContextExchanger()
-    for _ in range(2):
-        first.put("env_step")
-        assert first.merge() == [("env_step", 1)]
-    assert second.merge() == []
+    one, other, messages = ContextExchanger(), ContextExchanger(), 300
+
+    def receive() -> None:
+        for _ in range(messages):
+            one.put({"env_step": 1, "trajectories": 1})
+
+    router = Thread(target=receive)
+    router.start()
+    steps: list[dict[str, int]] = []
+    while router.is_alive():
+        steps.append(one.merge())
+    router.join()
+    steps.append(one.merge())
+    assert all(step["env_step"] == step["trajectories"] for step in steps if step)
+    assert sum(step.get("trajectories", 0) for step in steps) == messages
+    assert other.merge() == {}
 
 
 SAID = b"0123456789abcdef0123456789abcdef::hello"

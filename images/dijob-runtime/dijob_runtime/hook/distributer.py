@@ -4,12 +4,14 @@ When the task has finished, the exchangers stop waiting for peers that have alre
 the patch, collectors wait for 60 s and a learner waits forever, so the job would never end.
 
 The context exchanger of ding 0.5.3 iterates over a dict to which the thread of the router adds the
-fields that arrive. Rarely, a rank then fails with "dictionary changed size during iteration". With
-the patch, it iterates over a copy.
+fields of a message one by one. Rarely, a rank then fails with "dictionary changed size during
+iteration" or "Either ctx.trajectories or ctx.episodes should be not None", or loses fields. With
+the patch, each step takes complete messages.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import suppress
 from functools import wraps
@@ -36,31 +38,52 @@ def patch(module: ModuleType) -> None:
         return
     known: Any = module
     if hasattr(known, "ContextExchanger"):
-        known.ContextExchanger._state = StateField()
+        exchanger = known.ContextExchanger
+        exchanger._state, exchanger.put = StateField(), _with_lock(exchanger.put)
     known.sleep = wait = Wait(known.task, known.sleep)
     task = type(known.task)
     task.run = _ended_by(task.run, wait)
 
 
 class ArrivedFields(Dict[str, Any]):
-    """A dict over which a thread can iterate while another one adds keys."""
+    """The fields that have arrived, and the lock that a message holds while it adds its fields."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = threading.RLock()
 
     def items(self) -> Any:
-        """Return a copy of the items. (list() of a dict with str keys is not interrupted.)"""
-        return list(super().items())
+        """Take all fields out, and return them. So a step gets complete messages, and what arrives
+        from now on belongs to the next step.
+        """
+        with self.lock:
+            taken = list(super().items())
+            self.clear()
+        return taken
 
 
 class StateField:
-    """The attribute `_state` of a context exchanger: each dict that is assigned to it becomes an
-    ArrivedFields.
+    """The attribute `_state` of a context exchanger, which is always the same ArrivedFields.
+
+    The exchanger assigns an empty dict after each step. `items()` has already emptied it.
     """
 
     def __get__(self, exchanger: Any, owner: Any = None) -> ArrivedFields:
-        found: ArrivedFields = vars(exchanger)["_state"]
+        found: ArrivedFields = vars(exchanger).setdefault("_state", ArrivedFields())
         return found
 
     def __set__(self, exchanger: Any, value: dict[str, Any]) -> None:
-        vars(exchanger)["_state"] = ArrivedFields(value)
+        if value:
+            self.__get__(exchanger).update(value)
+
+
+def _with_lock(put: Any) -> Any:
+    @wraps(put)
+    def put_all(exchanger: Any, payload: Any) -> None:
+        with exchanger._state.lock:
+            put(exchanger, payload)
+
+    return put_all
 
 
 class Wait:
