@@ -245,6 +245,8 @@ async def _run(socket: web.WebSocketResponse, command: list[str]) -> Body:
         # If the client has gone, sending fails, and only this closes the pipes. Otherwise a later
         # test fails with the garbage collector's warning about them. asyncio has no public way.
         process._transport.close()  # type: ignore[attr-defined]
+        # It kills a program that still runs, and does not wait for its end.
+        await process.wait()
     if not code:
         return {"status": "Success"}
     cause = {"reason": "ExitCode", "message": str(code)}
