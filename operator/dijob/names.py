@@ -127,6 +127,11 @@ LEGACY_REPLICAS: Final = "diengine/replicas"
 # DI-orchestrator's.
 REPORTED: Final = "profilings"
 
+# The history. The API server removes the header Authorization before it forwards a request to a
+# Service, so clients send their token in this header as well.
+HISTORY_TOKEN_HEADER: Final = "X-DIJob-Token"
+HISTORY_PATH: Final = "/v1/jobs"
+
 MAIN_CONTAINER: Final = "di-container"
 MAIN_PORT: Final = "di-port"
 # Init containers: one copies the operator's programs into the pod, one waits for the peer list.

@@ -334,8 +334,8 @@ def test_forged_headers_do_not_name_another_user(
 
 def test_an_allowed_group_gives_its_permissions(world: World) -> None:
     path = f"/api/jobs/{ONE}"
-    assert world.proxy.ask(path, proxied("page-nobody")).status == 403
-    assert world.proxy.ask(path, proxied("page-nobody", TEAM), "jobs").status == 200
+    assert world.proxy.ask(path, proxied("page-stranger")).status == 403
+    assert world.proxy.ask(path, proxied("page-stranger", TEAM), "jobs").status == 200
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,11 @@ class DIJob(Stored):
         """The job's pod sets in rank order: one for the template, or one for each task."""
         return pod_sets(self.spec)
 
+    @property
+    def gpus(self) -> int:
+        """The number of GPUs of all ranks."""
+        return sum(one.gpus * one.replicas for one in self.pod_sets)
+
     @cached_property
     def fingerprint(self) -> str:
         """A hash of the fields that the job's pods are created from."""

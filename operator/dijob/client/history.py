@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote
 
+from dijob import names
 from dijob.api.recorded import JobRecord, LogTail
 from dijob.client.connection import ClientConnection, ClientRequest, Json
 from dijob.client.errors import ApiError, BadName, NotFound, Refused, Unreachable
 
-TOKEN_HEADER: Final = "X-DIJob-Token"
 PLACE_VARIABLE: Final = "DIJOB_HISTORY"
 # The Service of a release `dijob` in the namespace of the install page.
 DEFAULT_PLACE: Final = "dijob-system/dijob-history"
@@ -99,9 +99,9 @@ class HistoryReader:
         service = f"/api/v1/namespaces/{quote(place.namespace)}/services/{quote(place.name)}:http"
         call = ClientRequest(
             "GET",
-            f"{service}/proxy/v1/jobs{path}",
+            f"{service}/proxy{names.HISTORY_PATH}{path}",
             query=query,
-            headers=((TOKEN_HEADER, await self._find_token()),),
+            headers=((names.HISTORY_TOKEN_HEADER, await self._find_token()),),
         )
         try:
             return await self.connection.json(call)

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import signal
 import socket
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -15,8 +14,8 @@ import click
 from dijob import __version__
 from dijob.controller.cache.informer import Informer
 from dijob.controller.cache.jobs import WentBackError
+from dijob.history import metrics
 from dijob.history.app import HistoryApi, error_response
-from dijob.history.health import health_app
 from dijob.history.recorder import JobRecorder
 from dijob.history.sqlite import SqliteStore
 from dijob.history.store import RecordStore, Retention, StoreError
@@ -26,13 +25,18 @@ from dijob.kube.api import Api, Stream
 from dijob.kube.connection import CredentialsError
 from dijob.kube.kinds import JOBS, PODS, SELECTOR
 from dijob.process.bounded_http import Bounds, serve_app
-from dijob.process.safe_lines import make_safe
+from dijob.process.metrics_page import add_metrics
+from dijob.process.service import build_health_app, set_up_log, watch_signals
 from dijob.server.callers import Callers
 
 log = logging.getLogger("dijob.history")
 
 # All requests that come through the API server have its address.
 BOUNDS: Final = Bounds(in_total=512, of_one_address=256, idle_seconds=60.0)
+
+# The API server sends a bookmark at least once a minute, and a watch is abandoned after 70 s. A
+# process whose watches are silent for longer than this is restarted.
+SILENT_SECONDS: Final = 300.0
 
 # How long the first lists may take before jobs are recorded without them.
 LIST_SECONDS: Final = 60
@@ -112,8 +116,7 @@ def main(
     **options: int,
 ) -> None:
     """Record jobs, and serve the records after the jobs have been deleted."""
-    logging.basicConfig(level=logging.INFO, format="[%(asctime)s] %(levelname)s %(message)s")
-    make_safe(logging.getLogger())
+    set_up_log()
     settings = HistorySettings(
         path=sqlite,
         namespaces=namespaces,
@@ -135,9 +138,7 @@ def main(
 
 async def run_history(settings: HistorySettings, kubeconfig: str | None) -> None:
     """Record and serve until SIGTERM or SIGINT."""
-    stop = asyncio.Event()
-    for which in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(which, stop.set)
+    stop = watch_signals()
     store = SqliteStore(settings.path, settings.retention.most_bytes)
     api = await Api.connect(kubeconfig, f"history {socket.gethostname()}")
     try:
@@ -150,7 +151,7 @@ async def run_history(settings: HistorySettings, kubeconfig: str | None) -> None
                     serve_app(app, settings.port, BOUNDS, error=error_response)
                 )
             if settings.health_port:
-                health = health_app(watches.silence)
+                health = add_metrics(build_health_app(watches.find_problem), metrics.REGISTRY)
                 await stack.enter_async_context(serve_app(health, settings.health_port))
             log.info("serving on port %d", settings.port)
             await stop.wait()
@@ -229,10 +230,11 @@ class Watches:
             return False
         return True
 
-    def silence(self) -> float:
-        """Seconds for which the API server has responded, and a watch has received nothing."""
+    def find_problem(self) -> str:
+        """Return why a restart would help; "" if the last event of the watches is recent."""
         # While the API server is unreachable, a new process would receive no events either.
-        return min(max(self.jobs.silence, self.pods.silence), self.api.availability.presence)
+        silent = min(max(self.jobs.silence, self.pods.silence), self.api.availability.presence)
+        return f"no event of the API server for {silent:.0f} s" if silent > SILENT_SECONDS else ""
 
 
 if __name__ == "__main__":

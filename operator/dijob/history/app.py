@@ -21,10 +21,6 @@ from dijob.server.requests import RequestRejection
 
 log = logging.getLogger(__name__)
 
-# The API server removes the header Authorization before it forwards a request to a Service, so
-# clients send their token in this header as well.
-TOKEN_HEADER: Final = "X-DIJob-Token"
-PREFIX: Final = "/v1/jobs"
 ANSWER_SECONDS: Final = 20.0
 MOST_LISTED: Final = 500
 # Names of namespaces and jobs. A name is only compared with stored ones, but it is also part of a
@@ -55,9 +51,9 @@ class HistoryApi:
     def app(self) -> web.Application:
         """Return the application with all routes."""
         app = web.Application(middlewares=[_count_response, _wrap_errors])
-        one = f"{PREFIX}/{{namespace:{_NAME}}}/{{name:{_NAME}}}"
+        one = f"{names.HISTORY_PATH}/{{namespace:{_NAME}}}/{{name:{_NAME}}}"
         for path, handler in (
-            (PREFIX, self.list_jobs),
+            (names.HISTORY_PATH, self.list_jobs),
             (one, self.get_job),
             (f"{one}/logs", self.get_logs),
         ):
@@ -127,10 +123,12 @@ class HistoryApi:
             raise RequestRejection(403, f"{person.user.get('username')} cannot {what}")
 
     async def _person(self, request: web.Request) -> Person:
-        token = request.headers.get(TOKEN_HEADER, "")
+        token = request.headers.get(names.HISTORY_TOKEN_HEADER, "")
         given = f"Bearer {token}" if token else request.headers.get("Authorization", "")
         if not given:
-            raise RequestRejection(401, f"the request must have a header `{TOKEN_HEADER}: TOKEN`")
+            raise RequestRejection(
+                401, f"the request must have a header `{names.HISTORY_TOKEN_HEADER}: TOKEN`"
+            )
         try:
             caller = await self.callers.of(given, request.remote or "")
         except RequestRejection as error:

@@ -2,20 +2,18 @@
 
 import asyncio
 import logging
-import signal
 import socket
 from contextlib import AsyncExitStack
 from typing import Final
 
 import click
-from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from dijob import __version__
 from dijob.kube.api import Api
 from dijob.kube.connection import CredentialsError
 from dijob.process.bounded_http import Bounds, serve_app
-from dijob.process.safe_lines import make_safe
+from dijob.process.metrics_page import add_metrics
+from dijob.process.service import build_health_app, set_up_log, watch_signals
 from dijob.server.app import Server, invalid_http_response
 from dijob.server.callers import Callers
 from dijob.server.metrics import REGISTRY
@@ -60,8 +58,7 @@ def main(
     port: int, health_port: int, replicas: int, job_metrics: bool, kubeconfig: str | None
 ) -> None:
     """Serve the API with which running jobs change their size and report their progress."""
-    logging.basicConfig(level=logging.INFO, format="[%(asctime)s] %(levelname)s %(message)s")
-    make_safe(logging.getLogger())
+    set_up_log()
     try:
         asyncio.run(run_server(port, health_port, Manner(replicas, job_metrics), kubeconfig))
     except CredentialsError as error:
@@ -74,9 +71,7 @@ async def run_server(port: int, health_port: int, manner: Manner, kubeconfig: st
 
     If `port` is 0, the API is disabled. If `health_port` is 0, probes and metrics are disabled.
     """
-    stop = asyncio.Event()
-    for which in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(which, stop.set)
+    stop = watch_signals()
     api = await Api.connect(kubeconfig, f"server {socket.gethostname()}")
     sizes = Sizes(api)
     reports = Reports(api, sizes, manner, api.clock)
@@ -91,34 +86,14 @@ async def run_server(port: int, health_port: int, manner: Manner, kubeconfig: st
                     serve_app(app, port, BOUNDS, error=invalid_http_response)
                 )
             if health_port:
-                await stack.enter_async_context(serve_app(health_app(), health_port))
+                await stack.enter_async_context(
+                    serve_app(add_metrics(build_health_app(), REGISTRY), health_port)
+                )
             log.info("serving on port %d", port)
             await stop.wait()
             writes.cancel()
     finally:
         await api.close()
-
-
-def health_app() -> web.Application:
-    """Return the application for probes and Prometheus.
-
-    It has a separate port, because it needs no token. The probes check only that the process
-    responds. While it responds, a restart would not help.
-    """
-
-    async def well(_: web.Request) -> web.Response:
-        return web.Response(text="ok")
-
-    async def figures(_: web.Request) -> web.Response:
-        return web.Response(
-            body=generate_latest(REGISTRY), headers={"Content-Type": CONTENT_TYPE_LATEST}
-        )
-
-    app = web.Application()
-    app.add_routes(
-        [web.get("/livez", well), web.get("/readyz", well), web.get("/metrics", figures)]
-    )
-    return app
 
 
 if __name__ == "__main__":

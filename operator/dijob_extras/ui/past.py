@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from dijob.api.printed import one_line
 from dijob.api.recorded import CurvePoint, JobRecord, LogTail
-from dijob.api.status import Status, parse_time
+from dijob.api.status import parse_time
+from dijob.cli.history.show import measure_record, name_log
 from dijob.client import AsyncClient, DijobError, dump
 from dijob.client.history import HistoryQuery, HistoryReader
 from dijob.client.jobs import failure_in_words
-from dijob.core.report.time_spent import read_time_spent
 from dijob.names import API_VERSION, KIND
 
 from dijob_extras.ui.sse import Message, Messages
@@ -119,9 +119,7 @@ def past_page(one: JobRecord, logs: Sequence[LogTail], refusal: str) -> Json:
 
 def _goodput_percent(one: JobRecord) -> int | None:
     at = parse_time(one.over)
-    if one.goodput is None or at is None:
-        return None
-    spent = read_time_spent(Status(goodput=one.goodput), one.created, at)
+    spent = measure_record(one, at) if at else None
     return round(100 * spent.productive / spent.total) if spent and spent.total else None
 
 
@@ -136,8 +134,4 @@ def _point(one: CurvePoint) -> Json:
 
 
 def _log(one: LogTail) -> Json:
-    parts = ["failed"] if one.failed else []
-    parts += [f"exit code {one.exit_code}"] if one.exit_code else []
-    parts += ["only its end"] if one.cut else []
-    about = f" ({', '.join(parts)})" if parts else ""
-    return {"title": f"Rank {one.rank}{about}", "failed": one.failed, "text": one.text}
+    return {"title": name_log(one).capitalize(), "failed": one.failed, "text": one.text}

@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from dijob.api.problems import SpecError
-from dijob.api.reported import repeated_share
+from dijob.cli.goodput.show import measure_job
 from dijob.client import Job
-from dijob.core.report.time_spent import TimeSpent, read_time_spent
+from dijob.core.report.time_spent import TimeSpent
 from dijob.names import Activity
 
 _HOUR: Final = 3600
@@ -36,9 +36,7 @@ class NamespaceTotal:
     def add(self, job: Job, now: datetime) -> None:
         """Add a job."""
         self.jobs += 1
-        created, share = job.metadata.creation_timestamp, repeated_share(job.progress)
-        spent = read_time_spent(job.status, created, now, share)
-        size = _size_of(job)
+        spent, size = measure_job(job, now), _size_of(job)
         if spent is None or size is None:
             self.uncounted += 1
             return
@@ -76,10 +74,10 @@ class NamespaceTotal:
 def _size_of(job: Job) -> tuple[int, int] | None:
     """Return the numbers of ranks and GPUs that a job requests; None if the spec is invalid."""
     try:
-        sets = job.model.pod_sets
+        model = job.model
     except SpecError:
         return None
-    return sum(one.replicas for one in sets), sum(one.gpus * one.replicas for one in sets)
+    return sum(one.replicas for one in model.pod_sets), model.gpus
 
 
 def sum_by_namespace(jobs: Iterable[Job], now: datetime) -> Mapping[str, Any]:

@@ -8,12 +8,10 @@ from typing import Any, Final
 from dijob import reasons
 from dijob.api.problems import SpecError
 from dijob.api.recorded import find_owner
-from dijob.api.reported import repeated_share
 from dijob.api.status import Condition
-from dijob.cli.goodput.show import report_data
+from dijob.cli.goodput.show import measure_job, report_data
 from dijob.cli.watching.view import Snapshot
 from dijob.client import Job, RankPod
-from dijob.core.report.time_spent import read_time_spent
 from dijob.names import Phase
 from dijob.reasons import ReasonKind
 
@@ -65,11 +63,11 @@ def count_ready(job: Job) -> int:
 def _program(job: Job) -> Json:
     """Return the first image of a job, and the number of its GPUs."""
     try:
-        sets = job.model.pod_sets
+        model = job.model
     except SpecError:
         return {"image": "", "gpus": 0}
-    gpus = sum(one.gpus * one.replicas for one in sets)
-    return {"image": str(sets[0].main_container.get("image") or ""), "gpus": gpus}
+    image = model.pod_sets[0].main_container.get("image")
+    return {"image": str(image or ""), "gpus": model.gpus}
 
 
 def find_problems(job: Job) -> list[tuple[str, str]]:
@@ -202,8 +200,7 @@ def _condition_row(one: Condition) -> Json:
 
 def _goodput(job: Job, now: datetime) -> Json | None:
     """Return how the job and each of its ranks have spent their time; None if it is unknown."""
-    created, share = job.metadata.creation_timestamp, repeated_share(job.progress)
-    spent = read_time_spent(job.status, created, now, share)
+    spent = measure_job(job, now)
     return report_data(spent, job.ranks[:MOST_BARS]) if spent else None
 
 

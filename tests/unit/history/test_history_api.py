@@ -8,10 +8,11 @@ from typing import Any, cast
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from dijob.api.recorded import JobRecord, LogTail
-from dijob.history.app import TOKEN_HEADER, HistoryApi
+from dijob.history.app import HistoryApi
 from dijob.history.sqlite import SqliteStore
 from dijob.history.store import Change, StoreError
 from dijob.kube.api import Api
+from dijob.names import HISTORY_TOKEN_HEADER
 from dijob.server.callers import Callers
 from fakes.reviewer import Reviewer
 
@@ -24,7 +25,7 @@ class Lab:
     store: SqliteStore
     client: TestClient[Any, Any]
 
-    async def ask(self, path: str, token: str = "ada", header: str = TOKEN_HEADER) -> Any:
+    async def ask(self, path: str, token: str = "ada", header: str = HISTORY_TOKEN_HEADER) -> Any:
         """Return status and body of a response."""
         headers = {header: token} if token else {}
         async with self.client.get(f"/v1/jobs{path}", headers=headers) as answer:
@@ -87,7 +88,7 @@ async def test_a_response_needs_the_rights(lab: Lab, path: str, token: str, stat
 @pytest.mark.parametrize("path", ["", "/a/one", "/a/one/logs"])
 async def test_only_get_is_allowed(lab: Lab, path: str) -> None:
     for method in ("POST", "PUT", "DELETE", "PATCH", "HEAD"):
-        headers = {TOKEN_HEADER: "root"}
+        headers = {HISTORY_TOKEN_HEADER: "root"}
         async with lab.client.request(method, f"/v1/jobs{path}", headers=headers) as answer:
             assert answer.status == 405, method
 

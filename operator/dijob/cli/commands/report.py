@@ -31,19 +31,16 @@ def report_command(where: Where, name: str, svg: str | None, output: str) -> Non
       kubectl dijob report test --svg test.svg
     """
     with client_errors():
-        from dijob.api.reported import repeated_share
         from dijob.cli.goodput import show
         from dijob.cli.goodput.svg import draw_report
-        from dijob.core.report.time_spent import read_time_spent
     job = call_client(where, lambda client: client.get(name))
-    created = job.metadata.creation_timestamp
-    spent = read_time_spent(job.status, created, datetime.now(UTC), repeated_share(job.progress))
+    spent = show.measure_job(job, datetime.now(UTC))
     if spent is None:
         raise CliError(f"{name}: {show.NOT_COUNTED}")
     if svg:
         write_file(svg, draw_report(name, spent, job.ranks))
     if output == "table":
-        echo(show.format_report(spent, created))
+        echo(show.format_report(spent, job.metadata.creation_timestamp))
     else:
         data = {"job": name, **show.report_data(spent, job.ranks)}
         echo(format_object(data, output), nl=False)

@@ -1,13 +1,22 @@
 """Formats the report on a job's time as a sentence, a table and data. No I/O."""
 
+from datetime import datetime
 from typing import Any
 
+from dijob.api.reported import repeated_share
 from dijob.api.status import parse_time
 from dijob.cli.goodput.parts import Kind, TimePart, divide_rank_time, divide_time, share_percent
 from dijob.cli.printing import format_table
-from dijob.core.report.time_spent import TimeSpent
+from dijob.client import Job
+from dijob.core.report.time_spent import TimeSpent, read_time_spent
 
 NOT_COUNTED = "no operator has counted the time of this job: it ended under an older version"
+
+
+def measure_job(job: Job, now: datetime) -> TimeSpent | None:
+    """Return how a job has spent its time; None if no operator has counted it."""
+    created, share = job.metadata.creation_timestamp, repeated_share(job.progress)
+    return read_time_spent(job.status, created, now, share)
 
 
 def format_sentence(spent: TimeSpent) -> str:

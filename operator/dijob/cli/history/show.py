@@ -11,7 +11,7 @@ from dijob.api.status import Status, parse_time
 from dijob.cli.goodput.show import format_sentence
 from dijob.cli.printing import format_age, format_duration, format_table
 from dijob.client.jobs import failure_in_words
-from dijob.core.report.time_spent import read_time_spent
+from dijob.core.report.time_spent import TimeSpent, read_time_spent
 
 _HEAD: Final = ("NAME", "OUTCOME", "REPLICAS", "RESTARTS", "DURATION", "ENDED", "PROGRESS")
 _WIDE: Final = ("OWNER", "DELETED", "UID")
@@ -63,7 +63,7 @@ def describe_record(one: JobRecord, logs: Sequence[LogTail], now: datetime) -> s
         ("Return", draw_curve(one.curve)),
         ("Goodput", _goodput(one, now)),
         ("Phases", ", ".join(f"{each.phase} {each.time}" for each in one.phases)),
-        ("Logs", ", ".join(map(_name_log, logs)) or "none"),
+        ("Logs", ", ".join(map(name_log, logs)) or "none"),
     ]
     width = max(len(name) for name, _ in rows) + 2
     lines = [f"{name + ':':{width}}{text}" for name, text in rows if text]
@@ -92,7 +92,7 @@ def format_logs(logs: Iterable[LogTail]) -> str:
     found = list(logs)
     if len(found) == 1:
         return found[0].text.rstrip("\n")
-    parts = (f"==> {_name_log(each)}, pod {each.pod} <==\n{each.text.rstrip()}" for each in found)
+    parts = (f"==> {name_log(each)}, pod {each.pod} <==\n{each.text.rstrip()}" for each in found)
     return "\n\n".join(parts)
 
 
@@ -115,18 +115,25 @@ def record_manifest(one: JobRecord) -> dict[str, Any]:
     }
 
 
-def _name_log(tail: LogTail) -> str:
+def name_log(tail: LogTail) -> str:
+    """Return the rank of a log, and what is known about its end."""
     parts = ["failed"] if tail.failed else []
     parts += [f"exit code {tail.exit_code}"] if tail.exit_code else []
     parts += ["only its end"] if tail.cut else []
     return f"rank {tail.rank}" + (f" ({', '.join(parts)})" if parts else "")
 
 
+def measure_record(one: JobRecord, at: datetime) -> TimeSpent | None:
+    """Return how a recorded job had spent its time at its end, or at `at` if it is not over; None
+    if it is unknown.
+    """
+    status = Status(goodput=one.goodput)
+    known = one.goodput is not None
+    return read_time_spent(status, one.created, parse_time(one.over) or at) if known else None
+
+
 def _goodput(one: JobRecord, now: datetime) -> str:
-    if one.goodput is None:
-        return ""
-    at = parse_time(one.over) or now
-    spent = read_time_spent(Status(goodput=one.goodput), one.created, at)
+    spent = measure_record(one, now)
     return format_sentence(spent).removeprefix("goodput ") if spent else ""
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import signal
 from collections.abc import Awaitable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -14,13 +13,12 @@ import click
 from dijob import __version__
 from dijob.kube.config import ConfigError
 from dijob.process.bounded_http import Bounds, serve_app
-from dijob.process.safe_lines import make_safe
+from dijob.process.service import build_health_app, set_up_log, watch_signals
 
 from dijob_extras.ui.cluster.server import (
     FindUser,
     PageAccess,
     build_cluster_application,
-    build_health_application,
 )
 from dijob_extras.ui.cluster.sessions import UserSessions
 from dijob_extras.ui.cluster.targets import (
@@ -117,8 +115,7 @@ def main(auth: str, kubeconfig: str | None, **given: Any) -> None:
     proxy = {name: value for name, value in given.items() if name.startswith("proxy_")}
     options = ServeOptions(auth, **{name: given[name] for name in given.keys() - proxy.keys()})
     find_user = find_token_user if auth == "token" else _trust_proxy(proxy)
-    logging.basicConfig(level=logging.INFO, format="[%(asctime)s] %(levelname)s %(message)s")
-    make_safe(logging.getLogger())
+    set_up_log()
     connect = _connect_with_tokens if auth == "token" else _connect_as_proxy
     try:
         asyncio.run(run_page(find_user, connect(kubeconfig), options))
@@ -168,16 +165,13 @@ def _read_secret(file: str) -> str:
 
 async def run_page(find_user: FindUser, connect: Awaitable[Connect], options: ServeOptions) -> None:
     """Serve the page until SIGTERM or SIGINT. Raises ConfigError."""
-    stop = asyncio.Event()
-    for which in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(which, stop.set)
+    stop = watch_signals()
     sessions = UserSessions(await connect, options.most_users)
     app = build_cluster_application(PageAccess(options.auth, find_user, options.hosts, sessions))
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(serve_app(app, options.port, BOUNDS))
         if options.health_port:
-            health = build_health_application()
-            await stack.enter_async_context(serve_app(health, options.health_port))
+            await stack.enter_async_context(serve_app(build_health_app(), options.health_port))
         log.info("serving the page on port %d", options.port)
         await stop.wait()
         # Streams have no end, and the shutdown of the server would wait for them.

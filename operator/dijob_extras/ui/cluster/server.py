@@ -94,14 +94,3 @@ def _host_name(given: list[str]) -> str:
         return urlsplit(f"//{given[0]}").hostname or "" if len(given) == 1 else ""
     except ValueError:
         return ""
-
-
-def build_health_application() -> web.Application:
-    """Return the application for the probes. While the process responds, no restart would help."""
-
-    async def well(_: web.Request) -> web.Response:
-        return web.Response(text="ok")
-
-    app = web.Application()
-    app.add_routes([web.get("/livez", well), web.get("/readyz", well)])
-    return app

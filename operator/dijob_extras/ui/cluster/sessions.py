@@ -7,8 +7,8 @@ are kept.
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Self
 
@@ -276,16 +276,14 @@ async def _find_name(connection: ClientConnection) -> str:
         raise AccessDenied(503, "the API server does not respond") from error
 
 
-class _denied:
+@contextmanager
+def _denied() -> Iterator[None]:
     """Turn errors of the API server into AccessDenied."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, ApiError):
-            known = error.status in (401, 403)
-            text = "the cluster does not accept the token" if error.status == 401 else str(error)
-            raise AccessDenied(error.status if known else 503, text) from error
-        if isinstance(error, DijobError):
-            raise AccessDenied(503, str(error)) from error
+    try:
+        yield
+    except ApiError as error:
+        known = error.status in (401, 403)
+        text = "the cluster does not accept the token" if error.status == 401 else str(error)
+        raise AccessDenied(error.status if known else 503, text) from error
+    except DijobError as error:
+        raise AccessDenied(503, str(error)) from error

@@ -1,0 +1,18 @@
+"""Serves the metrics of a process to Prometheus. (The command line and the page in the cluster do
+not import Prometheus's client, so this is not part of service.py.)
+"""
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+
+def add_metrics(app: web.Application, registry: CollectorRegistry) -> web.Application:
+    """Serve a registry at /metrics, and return the application."""
+
+    async def show(_: web.Request) -> web.Response:
+        return web.Response(
+            body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
+        )
+
+    app.router.add_get("/metrics", show)
+    return app
