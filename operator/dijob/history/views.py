@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from dijob import names
 from dijob.api.numbers import parse_natural
+from dijob.core.observed.made import main_name
 from dijob.core.observed.parse import owner_of
 from dijob.pod import RENEWAL_CODE
 
@@ -84,7 +85,7 @@ class PodView:
 def view_pod(body: Mapping[str, Any]) -> PodView:
     """Return the view of a pod."""
     meta = body["metadata"]
-    container = _main_container(body)
+    container = main_name(body.get("spec") or {})
     states = (body.get("status") or {}).get("containerStatuses") or ()
     status: Mapping[str, Any] = next((one for one in states if one.get("name") == container), {})
     rank = parse_natural((meta.get("labels") or {}).get(names.LABEL_RANK, ""), _DIGITS)
@@ -99,11 +100,6 @@ def view_pod(body: Mapping[str, Any]) -> PodView:
         container=container,
         runs=tuple(_runs(uid, status, deleting=bool(meta.get("deletionTimestamp")))),
     )
-
-
-def _main_container(body: Mapping[str, Any]) -> str:
-    found = [str(one["name"]) for one in body.get("spec", {}).get("containers", ())]
-    return names.MAIN_CONTAINER if names.MAIN_CONTAINER in found or not found else found[0]
 
 
 def _runs(uid: str, status: Mapping[str, Any], *, deleting: bool) -> Iterator[ProgramRun]:

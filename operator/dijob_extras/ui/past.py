@@ -7,11 +7,10 @@ from typing import Any, Final
 from dijob.api.printed import one_line
 from dijob.api.recorded import CurvePoint, JobRecord, LogTail
 from dijob.api.status import parse_time
-from dijob.cli.history.show import measure_record, name_log
+from dijob.cli.history.show import measure_record, name_log, record_manifest
 from dijob.client import AsyncClient, DijobError, dump
 from dijob.client.history import HistoryQuery, HistoryReader
 from dijob.client.jobs import failure_in_words
-from dijob.names import API_VERSION, KIND
 
 from dijob_extras.ui.sse import Message, Messages
 
@@ -90,12 +89,6 @@ def past_row(one: JobRecord) -> Json:
 
 def past_page(one: JobRecord, logs: Sequence[LogTail], refusal: str) -> Json:
     """Return everything that the page shows about one record."""
-    manifest = {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "metadata": {"name": one.name, "namespace": one.namespace},
-        "spec": one.spec,
-    }
     command = f"kubectl dijob history {one.name} -n {one.namespace} --uid {one.uid}"
     return {
         **past_row(one),
@@ -108,7 +101,7 @@ def past_page(one: JobRecord, logs: Sequence[LogTail], refusal: str) -> Json:
         "points": [_point(each) for each in one.curve],
         "logs": [_log(each) for each in logs],
         "unseen": refusal,
-        "yaml": dump(manifest),
+        "yaml": dump(record_manifest(one)),
         "commands": [
             ["Show the record", command],
             ["Print the logs", f"{command} --logs"],

@@ -33,7 +33,9 @@ def test_the_page_of_a_record_has_its_logs_curve_and_manifest() -> None:
         "Rank 1 (failed, exit code 3, only its end)",
     ]
     assert [point["return"] for point in page["points"]] == [float(n) for n in range(8)]
-    assert yaml.safe_load(page["yaml"])["spec"] == {"replicas": 2}
+    manifest = yaml.safe_load(page["yaml"])
+    assert manifest["spec"] == {"replicas": 2}
+    assert manifest["metadata"]["labels"] == {"team": "blue"}
     assert (page["goodput"], page["unseen"]) == (50, "")
     assert all("history broken -n default --uid uid-broken" in text for _, text in page["commands"])
 

@@ -11,6 +11,7 @@ from dijob.history.views import ProgramRun, view_pod
 from dijob.kube.api import RequestError
 from dijob.pod import RENEWAL_CODE
 from fakes.history_lab import OWNER, Body, HistoryLab
+from samples.builders import pod_body
 
 PATH = "/api/v1/namespaces/ns/pods/job-0/log"
 
@@ -63,6 +64,14 @@ def test_the_runs_of_a_pod_that_have_a_log(body: Body, runs: list[ProgramRun]) -
     view = view_pod(body)
     assert list(view.runs) == runs
     assert (view.owner, view.rank, view.container) == (OWNER, 0, "di-container")
+
+
+def test_the_log_is_not_that_of_a_proxy_that_a_service_mesh_puts_first() -> None:
+    body = pod_body()
+    (main,) = (one for one in body["spec"]["containers"] if one["name"] == "di-container")
+    main["name"] = "train"
+    body["spec"]["containers"].insert(0, {"name": "istio-proxy"})
+    assert view_pod(body).container == "train"
 
 
 @pytest.mark.parametrize("label", ["", "-1", "1500", "99999999999", "x"])
