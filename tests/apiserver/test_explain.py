@@ -11,6 +11,7 @@ import pytest
 import yaml
 from apiserver.plane import Plane, job
 from chart.lab import Said
+from users import write_kubeconfig
 
 pytestmark = pytest.mark.apiserver
 
@@ -112,11 +113,8 @@ def guest(plane: Plane, tmp_path: Path) -> Iterator[Path]:
     plane.kubectl(
         "create", "rolebinding", "guest", "--role=guest", "--serviceaccount=default:guest"
     )
-    config = yaml.safe_load(Path(plane.cluster.kubeconfig).read_text())
-    config["users"][0]["user"] = {"token": plane.kubectl("create", "token", "guest").strip()}
-    path = tmp_path / "guest"
-    path.write_text(yaml.safe_dump(config))
-    yield path
+    token = plane.kubectl("create", "token", "guest")
+    yield write_kubeconfig(plane.kubectl, token, tmp_path / "guest")
     plane.kubectl("delete", *names)
 
 

@@ -5,9 +5,6 @@ The processes of the page have exactly the permissions that the chart grants.
 
 import http.client
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,8 +19,8 @@ from browser import PHONE, WIDE, Tab, chromium
 from chart.lab import CHART
 from chart.test_chart_operator import kubeconfig
 from cluster.waiting import until
-from planes import ROOT
 from playwright.sync_api import expect
+from running import running_module
 from workers import free_port
 
 pytestmark = pytest.mark.apiserver
@@ -114,16 +111,10 @@ class Page:
 def served(log: Path, *flags: str) -> Iterator[Page]:
     """Run the page as a process."""
     port = free_port()
-    argv = [sys.executable, "-m", "dijob_extras.ui.cluster", f"--port={port}", *flags]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
-    with log.open("ab") as out:
-        process = subprocess.Popen([*argv, "--health-port=0"], env=env, stdout=out, stderr=out)
-        try:
-            until("the page responds", lambda: _silent(port, log), 30)
-            yield Page(port)
-        finally:
-            process.terminate()
-            assert process.wait(20) == 0, log.read_text()
+    told = (f"--port={port}", *flags, "--health-port=0")
+    with running_module("dijob_extras.ui.cluster", log, *told):
+        until("the page responds", lambda: _silent(port, log), 30)
+        yield Page(port)
 
 
 def _silent(port: int, log: Path) -> str:

@@ -13,6 +13,7 @@ from cluster import CONTROL_PLANE, Cluster, Options, up
 from cluster.shell import until_established
 from cluster.waiting import until
 from manifests import CRD
+from users import write_kubeconfig
 
 pytestmark = pytest.mark.e2e
 
@@ -50,11 +51,8 @@ def lab(cluster: Cluster) -> Lab:
 
 def kubeconfig(lab: Lab, folder: Path, account: str, namespace: str) -> Path:
     """Return a kubeconfig with a token of the operator's service account."""
-    config = yaml.safe_load(lab.kubectl("config", "view", "--raw", "--flatten", "-o", "yaml"))
-    config["users"][0]["user"] = {"token": lab.kubectl("create", "token", account, "-n", namespace)}
-    path = folder / "kubeconfig"
-    path.write_text(yaml.safe_dump(config))
-    return path
+    token = lab.kubectl("create", "token", account, "-n", namespace)
+    return write_kubeconfig(lab.kubectl, token, folder / "kubeconfig")
 
 
 def asked(audit: Path, user: str, begin: int) -> dict[Right, set[int]]:

@@ -5,7 +5,6 @@ apiserver.
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from cluster.waiting import until
 from dijob.names import API_VERSION
 from faults.lab.running import free_port
 from manifests import CRD, Body
-from planes import ROOT
+from running import running_module
 
 pytestmark = pytest.mark.e2e
 
@@ -82,16 +81,9 @@ class Served:
 def server(config: Path, log: Path) -> Iterator[str]:
     """Run the server as a process, and yield its URL."""
     port = free_port()
-    told = [f"--kubeconfig={config}", f"--port={port}", "--health-port=0"]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
-    with log.open("ab") as out:
-        argv = [sys.executable, "-m", "dijob.server", *told]
-        process = subprocess.Popen(argv, env=env, stdout=out, stderr=out)
-        try:
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
-            assert process.wait(20) == 0, log.read_text()
+    told = (f"--kubeconfig={config}", f"--port={port}", "--health-port=0")
+    with running_module("dijob.server", log, *told):
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from cluster import Cluster
 from jobs import peers, shell
 from release import install
 from space import HOME, Space
+from users import write_kubeconfig
 from volumes import claimed
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
@@ -59,7 +60,9 @@ def deployed(cluster: Cluster, home: Space) -> Iterator[None]:
             install(cluster, archive("operator"))
 
 
-def test_the_page_and_the_history_run_in_the_cluster(space: Space, cluster: Cluster) -> None:
+def test_the_page_and_the_history_run_in_the_cluster(
+    space: Space, cluster: Cluster, tmp_path: Path
+) -> None:
     home = Space(cluster, space.api, HOME)
     with deployed(cluster, home):
         space.apply(
@@ -81,7 +84,7 @@ def test_the_page_and_the_history_run_in_the_cluster(space: Space, cluster: Clus
         assert ask(space.name, "").startswith("401")
         assert ask(HOME, token).startswith("403")
 
-        config = kubeconfig(space, token)
+        config = str(write_kubeconfig(space.kubectl, token, tmp_path / "kubeconfig"))
         space.until("the log is recorded", lambda: unrecorded(space, config), 60)
         space.kubectl("delete", "dijob", "past")
         code, told = asked(space, "history", kubeconfig=config)
@@ -100,12 +103,3 @@ def jobs_of(said: str) -> list[dict[str, str]]:
 def unrecorded(space: Space, config: str) -> str:
     code, told = asked(space, "history", "past", "--logs", kubeconfig=config)
     return "" if code == 0 and "lost" in told else told
-
-
-def kubeconfig(space: Space, token: str) -> str:
-    """Write a kubeconfig with only this token, and return its path."""
-    made = json.loads(space.kubectl("config", "view", "--raw", "--minify", "-o", "json"))
-    made["users"][0]["user"] = {"token": token}
-    file = Path(tempfile.mkdtemp()) / "config"
-    file.write_text(json.dumps(made))
-    return str(file)

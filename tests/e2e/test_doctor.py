@@ -13,6 +13,7 @@ from faults.real_pods.looks import View
 from identity import begun
 from jobs import LIGHT, job, peers, redis_server, shell
 from space import Body, Space
+from users import write_kubeconfig
 
 pytestmark = pytest.mark.e2e
 
@@ -235,11 +236,8 @@ def test_a_quota_and_missing_permissions_are_reported(space: Space, tmp_path: Pa
     space.apply(peers("small", "--forever"))
     space.until_true("small", "Running")
     space.kubectl("apply", "-f", "-", stdin=VIEWER)
-    token = space.kubectl("create", "token", "viewer").strip()
-    config = tmp_path / "kubeconfig"
-    raw = json.loads(space.kubectl("config", "view", "--raw", "-o", "json"))
-    raw["users"][0]["user"] = {"token": token}
-    config.write_text(json.dumps(raw))
+    token = space.kubectl("create", "token", "viewer")
+    config = write_kubeconfig(space.kubectl, token, tmp_path / "kubeconfig")
     code, told = asked(space, "doctor", "small", kubeconfig=str(config))
     assert code == 0, told
     assert "UNKNOWN   quota" in told

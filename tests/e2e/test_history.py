@@ -1,8 +1,5 @@
 """The history keeps the logs of real pods after their job is gone."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +8,7 @@ import pytest
 from dijob.api.recorded import JobRecord
 from dijob.history.sqlite import SqliteStore
 from jobs import shell
-from planes import ROOT
+from running import running_module
 from space import Space
 
 pytestmark = pytest.mark.e2e
@@ -32,15 +29,8 @@ def history(space: Space, folder: Path) -> Iterator[Path]:
     database, log = folder / "history.db", folder / "history.log"
     told = [f"--kubeconfig={space.cluster.kubeconfig}", f"--namespace={space.name}"]
     told += [f"--sqlite={database}", "--port=0", "--health-port=0"]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
-    with log.open("wb") as out:
-        argv = [sys.executable, "-m", "dijob.history", *told]
-        process = subprocess.Popen(argv, env=env, stdout=out, stderr=out)
-    try:
+    with running_module("dijob.history", log, *told):
         yield database
-    finally:
-        process.terminate()
-        assert process.wait(20) == 0, log.read_text()
 
 
 @pytest.mark.long  # tests/unit/history/test_tails.py shows which logs are read

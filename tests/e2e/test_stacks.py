@@ -13,6 +13,7 @@ from asked import asked
 from dijob_extras.stacks.container import NAME
 from jobs import config_map, job, mounted
 from space import Body, Space
+from users import write_kubeconfig
 
 pytestmark = pytest.mark.e2e
 
@@ -158,8 +159,6 @@ def test_missing_stacks_are_explained(space: Space, tmp_path: Path) -> None:
 def told_to_who_may_not(space: Space, config: Path) -> None:
     """Check the message for a user with the built-in role edit, which cannot add containers."""
     space.kubectl("apply", "-f", "-", stdin=EDITOR)
-    raw = json.loads(space.kubectl("config", "view", "--raw", "-o", "json"))
-    raw["users"][0]["user"] = {"token": space.kubectl("create", "token", "editor").strip()}
-    config.write_text(json.dumps(raw))
+    write_kubeconfig(space.kubectl, space.kubectl("create", "token", "editor"), config)
     _, told = asked(space, "doctor", "stuck", "--stacks", kubeconfig=str(config))
     assert "ask for permission to patch pods/ephemeralcontainers" in told, told
