@@ -23,9 +23,10 @@ from cluster.shell import until_established
 from cluster.waiting import until_async
 from faults.lab.bulk import for_all
 from faults.lab.kube import Json, Kube, pods
-from faults.lab.running import Usage, free_port, usage_of
+from faults.lab.running import Usage, usage_of
 from floor import Kind
 from measured import Shape, Starts
+from ports import free_port
 
 CRD = "jobsets.jobset.x-k8s.io"
 AGENT = "jobset/"

@@ -1,4 +1,4 @@
-"""Names and ports for what several of xdist's workers have at a time.
+"""Names for what several of xdist's workers have at a time.
 
 xdist kills a worker that has not ended 10 s after an interruption, and a cluster that is being
 taken down, or a test that waits, needs longer. So each worker writes down which clusters it may
@@ -7,7 +7,6 @@ tests/conftest.py imports).
 """
 
 import os
-import socket
 import tempfile
 from pathlib import Path
 
@@ -31,13 +30,6 @@ def own(name: str) -> str:
         with Path(claims).open("a") as file:
             file.write(f"{claimed}\n")
     return claimed
-
-
-def free_port() -> int:
-    """Return a port on loopback that is not in use."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -2,12 +2,12 @@
 loopback interface or in a network namespace.
 """
 
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+from ports import free_port
 
 from cluster import kwok_stages
 from cluster.addresses import ONLY_IPV4, Family, families, in_url
@@ -47,11 +47,7 @@ class Endpoint:
 
 def loopback() -> Endpoint:
     """Return free ports on 127.0.0.1, so that several control planes can run in parallel."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return Endpoint("127.0.0.1", ports[0], ports[1], ports[2], local=True)
+    return Endpoint("127.0.0.1", free_port(), free_port(), free_port(), local=True)
 
 
 @dataclass(frozen=True)

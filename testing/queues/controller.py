@@ -22,7 +22,7 @@ import yaml
 from cluster import Cluster
 from cluster.shell import until_established
 from cluster.waiting import until
-from faults.lab.running import free_port
+from ports import free_port
 
 Body = dict[str, Any]
 GROUP = "kueue.x-k8s.io"

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 from apiserver.plane import Plane, job, operator
 from planes import control_plane
-from workers import free_port, own
+from ports import free_port
+from workers import own
 
 # Two test files run at a time (make apiserver), each with its own control plane.
 NAME = own("apiserver-tests")

@@ -20,8 +20,8 @@ from chart.lab import CHART
 from chart.test_chart_operator import kubeconfig
 from cluster.waiting import until
 from playwright.sync_api import expect
+from ports import free_port
 from running import running_module
-from workers import free_port
 
 pytestmark = pytest.mark.apiserver
 

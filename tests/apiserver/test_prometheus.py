@@ -20,7 +20,7 @@ from cluster.waiting import until_true
 from dijob import __version__
 from monitoring import ALERTS, asked, board_queries, debian_prometheus, queries
 from planes import ROOT
-from workers import free_port
+from ports import free_port
 
 pytestmark = pytest.mark.apiserver
 

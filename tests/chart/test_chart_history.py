@@ -24,9 +24,9 @@ from cluster.shell import until_established
 from cluster.waiting import until
 from dijob.cli.main import group
 from dijob.names import ANNOTATION_RECORDED
-from faults.lab.running import free_port
 from manifests import CRD
 from planes import ROOT
+from ports import free_port
 
 pytestmark = pytest.mark.e2e
 

@@ -23,8 +23,8 @@ from cluster import CONTROL_PLANE, Cluster, Options, up
 from cluster.shell import until_established
 from cluster.waiting import until
 from dijob.names import API_VERSION
-from faults.lab.running import free_port
 from manifests import CRD, Body
+from ports import free_port
 from running import running_module
 
 pytestmark = pytest.mark.e2e

@@ -11,7 +11,8 @@ import pytest
 from apiserver.plane import NAMESPACE, Plane, job, operator
 from manifests import CRD as NAME
 from planes import ROOT, control_plane
-from workers import free_port, own
+from ports import free_port
+from workers import own
 
 pytestmark = pytest.mark.apiserver
 

@@ -14,7 +14,8 @@ from faults.lab.channel import open_channel
 from faults.lab.kube import Kube, make_namespace
 from faults.lab.load import quiet
 from faults.lab.restarts import RANKS, Crowd
-from faults.lab.running import Operator, free_port
+from faults.lab.running import Operator
+from ports import free_port
 
 pytestmark = pytest.mark.apiserver
 

@@ -14,8 +14,8 @@ import pytest
 from cluster import Cluster
 from faults.lab.kube import Kube, jobs
 from faults.lab.lane import Lane
-from faults.lab.running import free_port
 from planes import ROOT
+from ports import free_port
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.long]
 

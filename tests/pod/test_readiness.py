@@ -13,6 +13,7 @@ import pytest
 from cluster.waiting import until_true
 from pod.boxes import NET_NAMESPACE, Box
 from pod.processes import end, line
+from ports import free_port
 
 # Listens on the port that it reads from stdin, and then prints the next line that it reads.
 PROGRAM = """
@@ -23,12 +24,6 @@ where = socket.create_server(("127.0.0.1", port))
 print("listens", flush=True)
 input()
 """
-
-
-def free_ports() -> tuple[int, int]:
-    anywhere = ("127.0.0.1", 0)
-    with socket.create_server(anywhere) as one, socket.create_server(anywhere) as two:
-        return one.getsockname()[1], two.getsockname()[1]
 
 
 def is_open(port: int) -> bool:
@@ -44,7 +39,7 @@ class Rank:
     """A launcher with a program, and the port to which the kubelet connects."""
 
     def __init__(self, box: Box) -> None:
-        self.asked, listens = free_ports()
+        self.asked, listens = free_port(), free_port()
         self.file = box.path / "without-peers-1"
         self.env = {"DIJOB_READY": f"{self.asked} {listens}", "DI_POD_IP": "127.0.0.1"}
         box.shows("1", "127.0.0.1,127.0.0.2")

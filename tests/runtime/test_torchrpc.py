@@ -10,12 +10,7 @@ import pytest
 from cluster.waiting import until_true
 from dijob_runtime.torchrpc.devices import Link, device_map, find_misfit, misfit_of_peer, parse_gpus
 from dijob_runtime.torchrpc.neighbours import Card, Neighbours, interface_of
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+from ports import free_port
 
 
 class Process:

@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from launcher_player import Launchers, play_launchers
+from ports import free_port
 
 from faults.lab.kube import Access
-from faults.lab.running import free_port
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ports import free_port
+
 from faults.lab.audit import Audit, Write
 from faults.lab.exchange import Asked, Fault
 from faults.lab.lane import Lane
 from faults.lab.proxy import Proxy
-from faults.lab.running import Operator, free_port
+from faults.lab.running import Operator
 from faults.lab.waits import SOON
 
 JOBS = [f"job-{number}" for number in range(8)]

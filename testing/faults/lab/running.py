@@ -2,10 +2,8 @@
 
 import asyncio
 import os
-import random
 import re
 import signal
-import socket
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,6 +13,7 @@ from typing import Self
 
 import aiohttp
 from planes import ROOT
+from ports import free_port
 
 _PATHS = {"PYTHONPATH": f"{ROOT / 'operator'}:{ROOT / 'testing'}:{ROOT / 'tests'}"}
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -161,14 +160,3 @@ class Operator:
     def tail(self, lines: int = 25) -> str:
         """Return the end of its log."""
         return "log of the operator:\n" + "\n".join(self.log.read_text().splitlines()[-lines:])
-
-
-def free_port() -> int:
-    """Return an unused port below the range of ephemeral ports."""
-    while True:
-        port = random.randrange(20_000, 32_000)
-        with (
-            suppress(OSError),
-            socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True),
-        ):
-            return port

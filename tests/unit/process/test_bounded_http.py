@@ -15,7 +15,7 @@ import pytest
 from aiohttp import ClientConnectorError, ClientSession, TCPConnector, web
 from dijob.controller.health import Watchdog, serve_health
 from dijob.process.bounded_http import Bounds, Connections, serve_app
-from workers import free_port
+from ports import free_port
 
 
 class Link:

@@ -10,7 +10,7 @@ import pytest
 from dijob.process.bounded_http import Bounds, serve_app
 from dijob.server.app import invalid_http_response
 from fakes.server_lab import UID, Body, lab
-from workers import free_port
+from ports import free_port
 
 PROFILINGS = f"/v2alpha1/{UID}/profilings"
 HEAD = f"POST {PROFILINGS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer rank\r\n"

@@ -7,10 +7,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
+from ports import free_port
+
 from faults.lab.exchange import Fault
 from faults.lab.lane import Lane
 from faults.lab.pair import SILENT_SECONDS, TOLD_SECONDS, Pair, all_run, paired, start_until
-from faults.lab.running import Operator, free_port
+from faults.lab.running import Operator
 from faults.lab.waits import SOON, renewed, running
 from faults.simulated_nodes.life import end, live
 from faults.simulated_nodes.recipes.network import DIFFERENCES
