@@ -92,6 +92,19 @@ def redis_server(*flags: str) -> list[Body]:
     ]
 
 
+def start_redis(space: Space, *objects: Body) -> None:
+    """Start a Redis server, by default redis_server(), and wait until it can be reached. The ranks
+    of a job do not wait for a server that is not theirs, and restart.
+    """
+    server, service = objects or redis_server()
+    server["spec"]["containers"][0]["readinessProbe"] = {
+        "tcpSocket": {"port": 6379},
+        "periodSeconds": 1,
+    }
+    space.apply(server, service)
+    space.kubectl("wait", "--for=condition=Ready", "pod/redis", "--timeout=60s")
+
+
 def share_of_a_node(space: Space, count: int) -> Body:
     """Return container resources of which `count` fill the CPU of a node, with a little left for
     other pods.

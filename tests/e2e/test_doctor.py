@@ -11,7 +11,7 @@ from asked import Wanted, asked, unfound
 from cluster.shell import run
 from faults.real_pods.looks import View
 from identity import begun
-from jobs import LIGHT, job, peers, redis_server, shell
+from jobs import LIGHT, job, peers, shell, start_redis
 from space import Body, Space
 from users import write_kubeconfig
 
@@ -124,7 +124,8 @@ def drop(space: Space, pod: str, *rule: str) -> None:
 
 
 def test_each_fault_is_found_with_its_remedy(space: Space) -> None:
-    space.apply(*redis_server(), CLOSED, *JOBS)
+    start_redis(space)
+    space.apply(CLOSED, *JOBS)
     for name in ("blocked", "named"):
         space.until_true(name, "Running")
         # Without DNS, a rank that has not resolved its own name yet could not start.
@@ -271,7 +272,8 @@ def healthy() -> list[Body]:
 
 def test_ten_healthy_jobs_have_no_problem(space: Space) -> None:
     jobs = healthy()
-    space.apply(*redis_server(), *jobs)
+    start_redis(space)
+    space.apply(*jobs)
     for body in jobs:
         name = body["metadata"]["name"]
         space.until_true(name, "Succeeded" if name == "done" else "PeersReady", 90)

@@ -4,7 +4,7 @@ import re
 
 import pytest
 import yaml
-from jobs import EXAMPLES, REAL, REAL_SECONDS, job, redis_server
+from jobs import EXAMPLES, REAL, REAL_SECONDS, job, redis_server, start_redis
 from space import Space
 
 pytestmark = pytest.mark.e2e
@@ -15,7 +15,8 @@ def test_ditask_over_redis_with_distinct_node_ids(space: Space) -> None:
     made, code = yaml.safe_load_all((EXAMPLES / "star.yaml").read_text())
     # Redis has no topology, so the workers receive each other's events too.
     made["spec"] |= {"replicas": 3, "messageQueue": {"type": "redis", "host": "redis"}}
-    space.apply(*redis_server(), made, code)
+    start_redis(space)
+    space.apply(made, code)
     space.until_true("star", "Succeeded", REAL_SECONDS)
     assert "pi is 3.14159, from nodes [1, 2]" in space.logs("star-0")
     assert space.status("star").get("restarts", 0) == 0

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Callable
 
 import pytest
-from jobs import REAL_SECONDS, program, redis_server
+from jobs import REAL_SECONDS, program, redis_server, start_redis
 from space import Body, Space, measured
 
 pytestmark = pytest.mark.e2e
@@ -98,7 +98,8 @@ def test_ranks_hear_again_when_somebodys_redis_server_was_away(space: Space) -> 
         "-c",
         f"while :; do {shlex.join(main['command'])}; {away}; done",
     ]
-    space.apply(server, service, *ticks(host="redis"))
+    start_redis(space, server, service)
+    space.apply(*ticks(host="redis"))
     space.until("all hear each other", hear_each_other(space), REAL_SECONDS)
     before = space.uids("ticks")
     space.kubectl("exec", "redis", "--", "sh", "-c", "touch /tmp/away; redis-cli shutdown nosave")

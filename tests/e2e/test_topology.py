@@ -8,7 +8,7 @@ import pytest
 from asked import asked
 from cluster.shell import run
 from faults.real_pods.looks import View
-from jobs import config_map, job, mounted, peers, redis_server, shell
+from jobs import config_map, job, mounted, peers, shell, start_redis
 from space import Space
 
 pytestmark = pytest.mark.e2e
@@ -101,8 +101,8 @@ def test_the_connections_of_other_shapes(space: Space) -> None:
     main = {"command": ["python3", "-c", REDIS]}
     queue = {"messageQueue": {"type": "redis", "host": "redis"}}
     waits = 'if [ "$DI_RANK" = 1 ]; then exec sleep 3600; fi; exec light-peer --forever'
+    start_redis(space)
     space.apply(
-        *redis_server(),
         peers("star", "--forever", replicas=3, parallelWorkers=2, topology="star"),
         shell("late", waits, replicas=3),
         job("queue", main, **queue),
