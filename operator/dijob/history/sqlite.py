@@ -16,7 +16,15 @@ from typing import Any, Final
 
 from dijob.api.recorded import JobRecord, LogTail
 from dijob.api.status import format_time, parse_time
-from dijob.history.store import Change, Query, Retention, StoreError, Usage
+from dijob.history.store import (
+    Change,
+    JobKey,
+    Query,
+    Retention,
+    StoreError,
+    Usage,
+    as_stored,
+)
 
 # Increase this number when the tables change, and add the statements that convert older ones.
 _VERSION: Final = 1
@@ -82,6 +90,9 @@ class SqliteStore:
         db.execute(f"PRAGMA user_version = {_VERSION}")
         db.commit()
 
+    def load(self) -> None:
+        """Do nothing: the records are in the file."""
+
     def put(self, changes: Iterable[Change]) -> None:
         with _errors(self._path), self._db as db:
             for change in changes:
@@ -89,7 +100,13 @@ class SqliteStore:
                 db.executemany(
                     "INSERT OR REPLACE INTO logs VALUES (?, ?, ?, ?, ?)",
                     (
-                        (change.record.uid, tail.rank, int(tail.failed), run, _pack(_dump(tail)))
+                        (
+                            change.record.uid,
+                            tail.rank,
+                            int(tail.failed),
+                            run,
+                            _pack(as_stored(tail)),
+                        )
                         for tail, run in change.logs
                     ),
                 )
@@ -118,38 +135,45 @@ class SqliteStore:
         return _read_record(row[0]) if row else None
 
     def logs(self, uid: str) -> Sequence[LogTail]:
+        return [tail for tail, _ in self.runs(uid)]
+
+    def runs(self, uid: str) -> Sequence[tuple[LogTail, str]]:
+        """Return the logs of a job in rank order, each with its run."""
         with self._reading() as db:
             rows = db.execute(
-                "SELECT tail FROM logs WHERE uid = ? ORDER BY rank, failed DESC", (uid,)
+                "SELECT tail, run FROM logs WHERE uid = ? ORDER BY rank, failed DESC", (uid,)
             ).fetchall()
-        return [LogTail.model_validate(_unpack(row[0])) for row in rows]
+        return [(LogTail.model_validate(_unpack(tail)), run) for tail, run in rows]
 
-    def prune(self, retention: Retention, now: str, batch: int) -> int:
+    def prune(self, retention: Retention, now: str, batch: int) -> Sequence[JobKey]:
         at = parse_time(now) or datetime.now(UTC)
         oldest = format_time(at - retention.age)
         with _errors(self._path):
-            count = self._delete("over < ?", (oldest,), batch)
+            gone = [*self._delete("over < ?", (oldest,), batch)]
             (records,) = self._db.execute("SELECT count(*) FROM jobs").fetchone()
-            count += self._delete("1", (), min(records - retention.most, batch - count))
-            while count < batch and self._used() > retention.most_bytes:
-                deleted = self._delete("1", (), min(_SIZE_BATCH, batch - count))
+            gone += self._delete("1", (), min(records - retention.most, batch - len(gone)))
+            while len(gone) < batch and self._used() > retention.most_bytes:
+                deleted = self._delete("1", (), min(_SIZE_BATCH, batch - len(gone)))
                 if not deleted:
                     break
-                count += deleted
+                gone += deleted
             # `execute` would step this statement once, and each step frees a single page.
             self._db.executescript(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE});")
             # Without this call, the file shrinks only when the log is written back.
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        return count
+        return gone
 
-    def _delete(self, where: str, values: tuple[str, ...], most: int) -> int:
+    def _delete(self, where: str, values: tuple[str, ...], most: int) -> Sequence[JobKey]:
         """Delete the records of deleted jobs that match, oldest first, and at most `most`."""
         if most <= 0:
-            return 0
+            return []
         chosen = f"SELECT uid FROM jobs WHERE deleted <> '' AND {where} ORDER BY over LIMIT ?"
         with self._db as db:
-            done = db.execute(f"DELETE FROM jobs WHERE uid IN ({chosen})", (*values, most))
-        return done.rowcount
+            rows = db.execute(
+                f"DELETE FROM jobs WHERE uid IN ({chosen}) RETURNING namespace, name, uid",
+                (*values, most),
+            ).fetchall()
+        return [JobKey(*row) for row in rows]
 
     def usage(self) -> Usage:
         with _errors(self._path):
@@ -184,7 +208,7 @@ def _put_record(db: sqlite3.Connection, record: JobRecord) -> None:
         "created": record.created,
         "over": record.over,
         "deleted": record.deleted,
-        "record": _pack(_dump(record)),
+        "record": _pack(as_stored(record)),
     }
     names = ", ".join(columns)
     # REPLACE would delete the row first, and with it the logs.
@@ -213,10 +237,6 @@ def _where(query: Query) -> tuple[str, list[str]]:
         parts.append(_HAS_LABEL)
         values += [key, value]
     return " AND ".join(parts), values
-
-
-def _dump(model: JobRecord | LogTail) -> dict[str, Any]:
-    return model.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def _pack(data: Any) -> bytes:
