@@ -66,7 +66,7 @@ class S3Server:
         argv = [str(program), "--quiet", f"--port=127.0.0.1:{self.port}", f"--region={REGION}"]
         argv += [f"--cert={self.folder / 'cert.pem'}", f"--key={self.folder / 'key.pem'}"]
         argv += ["posix", f"--sidecar={self.folder / 'metadata'}", str(self.folder / "data")]
-        env = {"ROOT_ACCESS_KEY": self.key, "ROOT_SECRET_KEY": self.secret, **os.environ}
+        env = {**os.environ, "ROOT_ACCESS_KEY": self.key, "ROOT_SECRET_KEY": self.secret}
         with self.log.open("ab") as out:
             self._process = subprocess.Popen(argv, env=env, stdout=out, stderr=out)
         until("the S3 server listens", self._missing, 20, self.log.read_text)

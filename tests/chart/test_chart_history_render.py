@@ -64,6 +64,7 @@ def test_a_bucket_replaces_the_volume(offline: Lab) -> None:
     given = {
         "url": "s3://records/clusters/one",
         "endpoint": "https://s3.example.com",
+        "region": "eu-west-1",
         "secretName": "account",
         "caConfigMapName": "authority",
     }
@@ -75,12 +76,10 @@ def test_a_bucket_replaces_the_volume(offline: Lab) -> None:
     pod = one(objects, "Deployment", "dijob-history")["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert not any(arg.startswith("--sqlite") for arg in container["args"])
-    assert {"--bucket=s3://records/clusters/one", "--bucket-ca=/bucket-ca/ca.crt"} <= set(
-        container["args"]
-    )
+    told = {"url": "--bucket=s3://records/clusters/one", "ca": "--bucket-ca=/bucket-ca/ca.crt"}
+    assert {*told.values(), "--bucket-index=/data"} <= set(container["args"])
     assert {each["name"]: each["value"] for each in container["env"]} == {
-        "TMPDIR": "/data",
-        "AWS_REGION": "us-east-1",
+        "AWS_REGION": "eu-west-1",
         "AWS_ENDPOINT_URL": "https://s3.example.com",
     }
     assert container["envFrom"] == [{"secretRef": {"name": "account"}}]

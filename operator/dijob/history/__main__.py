@@ -54,6 +54,7 @@ class HistorySettings:
     sqlite: Path | None = None
     bucket: str = ""
     bucket_ca: Path | None = None
+    bucket_index: Path | None = None
     namespaces: tuple[str, ...] = ()
     port: int = 8080
     health_port: int = 8081
@@ -62,7 +63,15 @@ class HistorySettings:
 
 
 # The options that are fields of HistorySettings.
-_AS_GIVEN: Final = ("sqlite", "bucket", "bucket_ca", "namespaces", "port", "health_port")
+_AS_GIVEN: Final = (
+    "sqlite",
+    "bucket",
+    "bucket_ca",
+    "bucket_index",
+    "namespaces",
+    "port",
+    "health_port",
+)
 
 
 @click.command(
@@ -84,6 +93,12 @@ _AS_GIVEN: Final = ("sqlite", "bucket", "bucket_ca", "namespaces", "port", "heal
     "--bucket-ca",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="PEM file with the certificate authorities of a private bucket server.",
+)
+@click.option(
+    "--bucket-index",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for the index of the bucket. Only one process may use it, and its content need not"
+    " survive a restart. Default: a temporary folder.",
 )
 @click.option(
     "--namespace",
@@ -117,8 +132,8 @@ _AS_GIVEN: Final = ("sqlite", "bucket", "bucket_ca", "namespaces", "port", "heal
     type=click.IntRange(1, 1_000_000),
     default=512,
     show_default=True,
-    help="The size of the database from which on the oldest records are removed. A bucket has"
-    " about the same size.",
+    help="The size of the database from which on the oldest records are removed. A bucket is"
+    " usually smaller.",
 )
 @click.option(
     "--log-kilobytes",
@@ -191,10 +206,11 @@ def open_store(settings: HistorySettings) -> Iterator[RecordStore]:
         if settings.sqlite:
             store = SqliteStore(settings.sqlite, most_bytes)
         else:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="dijob-history-"))
             bucket = open_bucket(settings.bucket, settings.bucket_ca)
-            index = Path(folder) / "index.db"
-            store = BucketStore(bucket, settings.bucket, index, most_bytes)
+            folder = settings.bucket_index or Path(
+                stack.enter_context(tempfile.TemporaryDirectory(prefix="dijob-history-"))
+            )
+            store = BucketStore(bucket, settings.bucket, folder, most_bytes)
         stack.callback(store.close)
         yield store
 
@@ -220,6 +236,8 @@ class Watches:
     recorder: JobRecorder
     tails: TailReader
     namespaces: tuple[str, ...]
+    has_begun: bool = False
+    """Whether the stored records have been read. The watches start only then."""
 
     @staticmethod
     def of(api: Api, settings: HistorySettings, store: RecordStore) -> "Watches":
@@ -246,6 +264,7 @@ class Watches:
     async def run(self) -> None:
         """Record until canceled."""
         await self.recorder.begin(lambda name: not self.namespaces or name in self.namespaces)
+        self.has_begun = True
         async with asyncio.TaskGroup() as group:
             group.create_task(self.jobs.run(self.api))
             group.create_task(self.pods.run(self.api))
@@ -270,6 +289,8 @@ class Watches:
 
     def find_problem(self) -> str:
         """Return why a restart would help; "" if the last event of the watches is recent."""
+        if not self.has_begun:
+            return ""
         # While the API server is unreachable, a new process would receive no events either.
         silent = min(max(self.jobs.silence, self.pods.silence), self.api.availability.presence)
         return f"no event of the API server for {silent:.0f} s" if silent > SILENT_SECONDS else ""

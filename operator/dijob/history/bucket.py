@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import re
+import threading
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -40,6 +41,9 @@ log = logging.getLogger(__name__)
 # Increase this number when an older version of the operator could not read the objects.
 _VERSION: Final = 1
 _SUFFIX: Final = ".json.gz"
+# NAMESPACE/NAME/UID. Other objects in the folder are ignored.
+_OBJECT: Final = rf"[^/]+/[^/]+/[^/]+{re.escape(_SUFFIX)}"
+_INDEX: Final = "index.db"
 # Where an error of object_store contains its cause.
 _CAUSES: Final = (
     r"<Code>([^<]+)</Code>\s*<Message>([^<]+)</Message>",
@@ -47,16 +51,12 @@ _CAUSES: Final = (
     r'(?:message|error): "([^"]+)"',
 )
 _NODE_IDENTITY: Final = "//169.254.169.254/"
-# How many objects are read or written at the same time.
+# How many objects are read or written at the same time. They are compressed while they wait.
 _AT_ONCE: Final = 16
-# How many records one transaction of the index gets at the start.
-_BATCH: Final = 200
 _CONNECT_SECONDS: Final = 5
 _SECONDS: Final = 30
 # The recorder repeats failed writes, so the library tries again only once.
 _RETRIES: Final = 1
-# The index must hold all records of the bucket before old ones can be deleted.
-_INDEX_BYTES_PER_BYTE: Final = 3
 
 
 def open_bucket(url: str, certificates: Path | None = None) -> ObjectStore:
@@ -67,7 +67,8 @@ def open_bucket(url: str, certificates: Path | None = None) -> ObjectStore:
     PEM file of the authorities that have signed the certificate of a private server. Raises
     StoreError.
     """
-    if not re.fullmatch(r"s3://[^/?#]+/[^?#]*[^/?#]", url):
+    named = re.fullmatch(r"s3://[^/?#]+/([^?#]*[^/?#])", url)
+    if not named or {"", ".", ".."} & set(named[1].split("/")):
         raise StoreError(
             f"{url!r} is not the folder of a bucket: write s3://BUCKET/FOLDER, with a folder that"
             " no other cluster uses"
@@ -92,16 +93,17 @@ def open_bucket(url: str, certificates: Path | None = None) -> ObjectStore:
 
 
 class BucketStore:
-    """A store in a bucket. `name` is the bucket's name in errors. `index` is the file of the index,
-    and `most_bytes` is the size that the index should not exceed.
+    """A store in a bucket. `name` is the bucket's name in errors. The folder of the index belongs
+    to this process, and `most_bytes` is the size that the index should not exceed.
     """
 
-    def __init__(self, bucket: ObjectStore, name: str, index: Path, most_bytes: int) -> None:
+    def __init__(self, bucket: ObjectStore, name: str, folder: Path, most_bytes: int) -> None:
         self._bucket = bucket
         self._name = name
-        self._path = index
+        self._folder = folder
         self._most_bytes = most_bytes
         self._loaded: SqliteStore | None = None
+        self._closed = threading.Event()
         # Objects of records that the index no longer has.
         self._surplus: set[str] = set()
 
@@ -115,49 +117,46 @@ class BucketStore:
         if self._loaded is not None:
             return
         with _errors(self._name):
-            found = [
-                one
-                for page in obstore.list(self._bucket)
-                for one in page
-                if one["path"].endswith(_SUFFIX)
-            ]
-        size = sum(one["size"] for one in found)
-        self._path.unlink(missing_ok=True)
-        index = SqliteStore(self._path, max(self._most_bytes, size * _INDEX_BYTES_PER_BYTE))
+            listed = [one["path"] for page in obstore.list(self._bucket) for one in page]
+            paths = [path for path in listed if re.fullmatch(_OBJECT, path)]
+            self._folder.mkdir(parents=True, exist_ok=True)
+            # What a process has left that was killed.
+            for old in self._folder.glob(f"{_INDEX}*"):
+                old.unlink()
+        index = SqliteStore(self._folder / _INDEX, None)
         try:
-            self._fill(index, [one["path"] for one in found])
+            self._fill(index, paths)
+            # Not earlier: only a filled index knows which records are too old.
+            index.limit(self._most_bytes)
         except BaseException:
             index.close()
             raise
-        log.info("read %d records (%d bytes) from %s", len(found), size, self._name)
+        log.info("read %d records from %s", index.usage().records, self._name)
         self._loaded = index
 
     def _fill(self, index: SqliteStore, paths: Sequence[str]) -> None:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            for at in range(0, len(paths), _BATCH):
-                read = pool.map(self._read, paths[at : at + _BATCH])
-                index.put([change for change in read if change])
+            for at in range(0, len(paths), _AT_ONCE):
+                some = paths[at : at + _AT_ONCE]
+                # Each is decompressed when the index takes it: a large job has megabytes of logs.
+                index.put(_unpack_all(self._name, some, pool.map(self._download, some)))
 
-    def _read(self, path: str) -> Change | None:
+    def _download(self, path: str) -> bytes | None:
+        """Return an object, or None if it was deleted after the list was made."""
+        if self._closed.is_set():
+            raise StoreError(f"{self._name}: the history stops")
         with _errors(self._name):
             try:
-                data = bytes(obstore.get(self._bucket, path).bytes())
+                return bytes(obstore.get(self._bucket, path).bytes())
             except FileNotFoundError:
-                # It was deleted after the list was made.
                 return None
-        try:
-            return _unpack(data)
-        except _UNREADABLE as error:
-            # One damaged object must not block the history of all other jobs.
-            log.warning("%s/%s cannot be read, and is left out: %s", self._name, path, error)
-            return None
 
     def put(self, changes: Iterable[Change]) -> None:
         written = tuple(changes)
         objects = [(_path_of(one.record), _pack(self._complete(one))) for one in written]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            # The list waits for all, and raises the first error.
-            list(pool.map(self._upload, objects))
+            for _ in pool.map(self._upload, objects):
+                pass
         self._index.put(written)
 
     def _complete(self, change: Change) -> Change:
@@ -171,7 +170,8 @@ class BucketStore:
     def _upload(self, given: tuple[str, bytes]) -> None:
         path, data = given
         with _errors(self._name):
-            obstore.put(self._bucket, path, data)
+            # A multipart upload that is killed would leave parts behind that cost money.
+            obstore.put(self._bucket, path, data, use_multipart=False)
 
     def unfinished(self) -> tuple[list[JobRecord], set[str]]:
         return self._index.unfinished()
@@ -187,18 +187,23 @@ class BucketStore:
 
     def prune(self, retention: Retention, now: str, batch: int) -> Sequence[JobKey]:
         gone = self._index.prune(retention, now, batch)
-        # If the deletion fails, the next call repeats it, or the next start finds the records.
         self._surplus |= {_path_of(key) for key in gone}
         if self._surplus:
-            with _errors(self._name):
-                obstore.delete(self._bucket, sorted(self._surplus))
-            self._surplus.clear()
+            try:
+                with _errors(self._name):
+                    obstore.delete(self._bucket, sorted(self._surplus))
+                self._surplus.clear()
+            except StoreError as error:
+                # The next call repeats it, or the next start finds the records. New records are
+                # more important: the account may not have the permission to delete.
+                log.warning("cannot delete %d old records: %s", len(self._surplus), error)
         return gone
 
     def usage(self) -> Usage:
         return self._index.usage()
 
     def close(self) -> None:
+        self._closed.set()
         if self._loaded is not None:
             self._loaded.close()
 
@@ -219,6 +224,25 @@ def _pack(change: Change) -> bytes:
         "logs": [{"run": run, "tail": as_stored(tail)} for tail, run in change.logs],
     }
     return gzip.compress(json.dumps(data, separators=(",", ":")).encode(), mtime=0)
+
+
+def _unpack_all(
+    name: str, paths: Sequence[str], objects: Iterable[bytes | None]
+) -> Iterator[Change]:
+    for path, data in zip(paths, objects, strict=True):
+        if data is None:
+            continue
+        try:
+            change = _unpack(data)
+        except _UNREADABLE as error:
+            # One damaged object must not block the history of all other jobs. The text of the error
+            # can contain the object.
+            log.warning("%s/%s is left out: %s", name, path, type(error).__name__)
+            continue
+        if path == _path_of(change.record):
+            yield change
+        else:
+            log.warning("%s/%s is left out: it is the record of another job", name, path)
 
 
 def _unpack(data: bytes) -> Change:

@@ -57,17 +57,28 @@ _SIZE_BATCH: Final = 50
 
 
 class SqliteStore:
-    """A store in one file. `most_bytes` is the size that the file should not exceed."""
+    """A store in one file. `most_bytes` is the size that the file should not exceed. Without it,
+    there is no limit until `limit` is called.
+    """
 
-    def __init__(self, path: Path, most_bytes: int) -> None:
+    def __init__(self, path: Path, most_bytes: int | None) -> None:
         self._path = path
         with _errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             # The threads of asyncio.to_thread use this connection one after the other.
             self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, check_same_thread=False)
-            self._prepare(most_bytes)
+            self._prepare()
+            if most_bytes is not None:
+                self.limit(most_bytes)
 
-    def _prepare(self, most_bytes: int) -> None:
+    def limit(self, most_bytes: int) -> None:
+        """Let writes fail when the file is larger. A file that is already larger keeps its size."""
+        with _errors(self._path):
+            (page,) = self._db.execute("PRAGMA page_size").fetchone()
+            pages = max(int(most_bytes * _HEADROOM) // page, 64)
+            self._db.execute(f"PRAGMA max_page_count = {pages}")
+
+    def _prepare(self) -> None:
         db = self._db
         # auto_vacuum must be set before the first table exists.
         db.execute("PRAGMA auto_vacuum = INCREMENTAL")
@@ -78,8 +89,6 @@ class SqliteStore:
         db.execute("PRAGMA foreign_keys = ON")
         db.execute("PRAGMA journal_size_limit = 16777216")
         db.execute(_NO_FILES)
-        (page,) = db.execute("PRAGMA page_size").fetchone()
-        db.execute(f"PRAGMA max_page_count = {max(int(most_bytes * _HEADROOM) // page, 64)}")
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if version > _VERSION:
             raise StoreError(

@@ -82,7 +82,7 @@ class RecordStore(Protocol):
         """Make the stored records available. Called before the first write, until it succeeds."""
 
     def put(self, changes: Iterable[Change]) -> None:
-        """Store records in one transaction: all of them or none."""
+        """Store records. If it fails, some of them may be stored, so all must be written again."""
 
     def unfinished(self) -> tuple[list[JobRecord], set[str]]:
         """Return the records of jobs whose deletion is not recorded, and the runs of their logs."""

@@ -11,6 +11,7 @@ import pytest
 from dijob.api.recorded import LogTail
 from dijob.history.bucket import BucketStore, describe_error, open_bucket
 from dijob.history.store import Change, Query, Retention, StoreError
+from obstore.exceptions import PermissionDeniedError
 from obstore.store import LocalStore, MemoryStore
 from ports import free_port
 from unit.history.test_stores import LONG, NOW, record, tail
@@ -20,8 +21,7 @@ NAME = "s3://records/cluster"
 
 def started(bucket: Any, path: Path, most_bytes: int = 2**20) -> BucketStore:
     """Return a store as a new process has it."""
-    path.mkdir(exist_ok=True)
-    store = BucketStore(bucket, NAME, path / "index.db", most_bytes)
+    store = BucketStore(bucket, NAME, path, most_bytes)
     store.load()
     return store
 
@@ -90,29 +90,61 @@ def test_a_write_that_fails_in_the_bucket_is_repeated(tmp_path: Path) -> None:
     assert paths(disk.bucket) == ["ns/job-1/u1.json.gz"]
 
 
-def test_a_deletion_that_fails_in_the_bucket_is_repeated(tmp_path: Path) -> None:
-    disk = Disk(tmp_path)
-    store = started(disk.bucket, tmp_path / "a")
+def test_a_deletion_that_fails_is_repeated_and_blocks_no_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """For example, if the account may not delete objects."""
+
+    def refuse(*_: Any) -> None:
+        raise PermissionDeniedError("AccessDenied")
+
+    bucket = MemoryStore()
+    store = started(bucket, tmp_path)
     store.put([Change(record(1)), Change(record(2))])
-    disk.breaks()
-    with pytest.raises(StoreError, match=NAME):
-        store.prune(Retention(LONG, most=1), NOW, 100)
-    disk.returns()
-    assert store.prune(Retention(LONG, most=1), NOW, 100) == []
-    assert paths(disk.bucket) == ["ns/job-2/u2.json.gz"]
+    with monkeypatch.context() as patch:
+        patch.setattr(obstore, "delete", refuse)
+        assert [key.uid for key in store.prune(Retention(LONG, most=1), NOW, 100)] == ["u1"]
+    assert f"cannot delete 1 old records: {NAME}: AccessDenied" in caplog.text
+    store.put([Change(record(3))])
+    assert len(paths(bucket)) == 3
+    assert [key.uid for key in store.prune(Retention(LONG, most=1), NOW, 100)] == ["u2"]
+    assert paths(bucket) == ["ns/job-0/u3.json.gz"]
 
 
 def test_a_bucket_that_is_larger_than_the_limit_is_read_and_then_reduced(tmp_path: Path) -> None:
-    """For example, after maxMegabytes was set to a smaller value."""
+    """For example, after maxMegabytes was set to a smaller value. An object with similar logs is
+    much smaller than what the index needs for it.
+    """
+    bucket, most_bytes = MemoryStore(), 2_000_000
+    first = started(bucket, tmp_path / "a", 2**25)
+    text = os.urandom(4000).hex()
+    logs = tuple(log(rank, text) for rank in range(16))
+    first.put([Change(record(number), logs) for number in range(60)])
+    size = sum(one["size"] for page in obstore.list(bucket) for one in page)
+    assert first.usage().used_bytes > 4 * size
+    second = started(bucket, tmp_path / "b", most_bytes)
+    assert second.usage().records == 60
+    with pytest.raises(StoreError, match="full"):
+        second.put([Change(record(number + 100), logs) for number in range(60)])
+    gone = second.prune(Retention(LONG, most_bytes=most_bytes), NOW, 1000)
+    assert 0 < len(gone) <= 60
+    assert second.usage().used_bytes <= most_bytes
+
+
+def test_a_stop_ends_a_long_start(tmp_path: Path) -> None:
     bucket = MemoryStore()
-    first = started(bucket, tmp_path / "a", 2**22)
-    text = {"x": os.urandom(5000).hex()}
-    first.put([Change(record(number, spec=text)) for number in range(100)])
-    second = started(bucket, tmp_path / "b", 400_000)
-    assert second.usage().records == 100
-    gone = second.prune(Retention(LONG, most_bytes=400_000), NOW, 1000)
-    assert 0 < len(gone) < 100
-    assert len(paths(bucket)) == 100 - len(gone)
+    started(bucket, tmp_path / "a").put([Change(record(1))])
+    store = BucketStore(bucket, NAME, tmp_path / "b", 2**20)
+    store.close()
+    with pytest.raises(StoreError, match="the history stops"):
+        store.load()
+
+
+def test_a_killed_process_leaves_its_index_to_the_next(tmp_path: Path) -> None:
+    bucket = MemoryStore()
+    started(bucket, tmp_path).put([Change(record(1))])
+    assert [one.uid for one in started(bucket, tmp_path).list(Query())] == ["u1"]
+    assert {one.name for one in tmp_path.iterdir()} <= {"index.db", "index.db-wal", "index.db-shm"}
 
 
 DAMAGED: dict[str, bytes] = {
@@ -123,7 +155,9 @@ DAMAGED: dict[str, bytes] = {
     "no JSON": gzip.compress(b"{"),
     "another JSON": gzip.compress(b"[]"),
     "no record": gzip.compress(b'{"version": 1, "logs": []}'),
-    "another record": gzip.compress(b'{"version": 1, "record": {"uid": []}, "logs": []}'),
+    "a secret in another record": gzip.compress(
+        b'{"version": 1, "record": {"uid": ["hunter2"]}, "logs": []}'
+    ),
 }
 
 
@@ -134,11 +168,25 @@ def test_a_damaged_object_is_left_out(
     bucket = MemoryStore()
     started(bucket, tmp_path / "a").put([Change(record(1))])
     obstore.put(bucket, "ns/job-7/u7.json.gz", data)
-    obstore.put(bucket, "ns/notes.txt", b"not a record")
+    for ignored in ("ns/notes.txt", "deeper/ns/job-1/u1.json.gz"):
+        obstore.put(bucket, ignored, b"not a record")
     second = started(bucket, tmp_path / "b")
     assert [one.uid for one in second.list(Query())] == ["u1"]
-    assert "s3://records/cluster/ns/job-7/u7.json.gz cannot be read" in caplog.text
-    assert "notes" not in caplog.text
+    assert "s3://records/cluster/ns/job-7/u7.json.gz is left out" in caplog.text
+    for unsaid in ("notes", "deeper", "hunter2"):
+        assert unsaid not in caplog.text
+
+
+def test_an_object_at_the_path_of_another_job_is_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """For example, a copy for a backup. If it were read, it could not be deleted again."""
+    bucket = MemoryStore()
+    started(bucket, tmp_path / "a").put([Change(record(1))])
+    obstore.put(bucket, "backup/job/u1.json.gz", obstore.get(bucket, paths(bucket)[0]).bytes())
+    obstore.delete(bucket, "ns/job-1/u1.json.gz")
+    assert started(bucket, tmp_path / "b").list(Query()) == []
+    assert "backup/job/u1.json.gz is left out" in caplog.text
 
 
 def test_a_start_that_fails_is_repeated_and_changes_nothing(tmp_path: Path) -> None:
@@ -146,7 +194,7 @@ def test_a_start_that_fails_is_repeated_and_changes_nothing(tmp_path: Path) -> N
     bucket, newer = MemoryStore(), gzip.compress(json.dumps({"version": 2}).encode())
     started(bucket, tmp_path / "a").put([Change(record(1))])
     obstore.put(bucket, "ns/job/u.json.gz", newer)
-    store = BucketStore(bucket, NAME, tmp_path / "index.db", 2**20)
+    store = BucketStore(bucket, NAME, tmp_path / "b", 2**20)
     for _ in range(2):
         with pytest.raises(StoreError, match="a newer version of the operator"):
             store.load()
@@ -158,7 +206,17 @@ def test_a_start_that_fails_is_repeated_and_changes_nothing(tmp_path: Path) -> N
     assert [one.uid for one in store.list(Query())] == ["u1"]
 
 
-INVALID = ["records", "s3://", "s3://records", "s3://records/", "gs://records/a", "s3://records/a/"]
+INVALID = [
+    "records",
+    "s3://",
+    "s3://records",
+    "s3://records/",
+    "s3://records/a/",
+    "s3://records/..",
+    "s3://records/a/..",
+    "s3://records//a",
+    "gs://records/a",
+]
 
 
 @pytest.mark.parametrize("url", INVALID)
@@ -171,6 +229,7 @@ def test_the_folder_of_a_bucket_is_named(url: str) -> None:
 def test_an_error_of_the_server_is_one_sentence_with_the_bucket(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
     where = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{free_port()}", "AWS_ACCESS_KEY_ID": "a"}
     for name, value in (where | {"AWS_SECRET_ACCESS_KEY": "b"}).items():
         monkeypatch.setenv(name, value)

@@ -40,7 +40,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RecordStor
     made: RecordStore = (
         SqliteStore(path, 2**20)
         if request.param == "sqlite"
-        else BucketStore(MemoryStore(), "s3://b/f", path, 2**20)
+        else BucketStore(MemoryStore(), "s3://b/f", tmp_path, 2**20)
     )
     made.load()
     yield made
