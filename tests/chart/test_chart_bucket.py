@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -128,7 +129,7 @@ def test_records_beyond_the_limit_are_removed_from_the_bucket(
         for name in ("older", "newer")
     ]
     for path in paths:
-        recorded.until("the bucket has it", lambda path=path: missing(server, path))
+        recorded.until("the bucket has it", partial(missing, server, path))
     recorded.lab.kubectl("delete", "dij", "--all", "-n", TEAM, "--wait")
     recorded.stop()
     recorded.start("--max-jobs=1")
