@@ -352,7 +352,7 @@ first-events: cluster-build images ## delivery of the first events of each proce
 
 .PHONY: long
 long: cluster-build images ## long variants of tests, mostly with real DI-engine (~35 min)
-	$(PY) -m pytest tests/e2e tests/faults tests/chart/test_chart_history.py -m long --ignore=tests/e2e/test_first_events.py
+	$(PY) -m pytest tests/e2e tests/faults tests/chart/test_chart_history.py tests/chart/test_chart_bucket.py -m long --ignore=tests/e2e/test_first_events.py
 
 .PHONY: chaos
 chaos: cluster-build images ## random fault injection on real pods, several faults at once, five jobs (~15 min; SEED=, MINUTES=, REPLAY=FILE, JSON=FILE)

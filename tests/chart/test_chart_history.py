@@ -8,7 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,8 @@ class Recorded:
     lab: Lab
     cluster: Cluster
     folder: Path
+    store: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
 
@@ -53,8 +56,8 @@ class Recorded:
     def start(self, *more: str) -> None:
         config = kubeconfig(self.lab, self.folder, SERVICE, HOME)
         told = [f"--kubeconfig={config}", f"--port={self.port}", "--health-port=0"]
-        told += [f"--sqlite={self.folder / 'history.db'}", *more]
-        env = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
+        told += [*(self.store or (f"--sqlite={self.folder / 'history.db'}",)), *more]
+        env = {**os.environ, "PYTHONPATH": str(ROOT / "operator"), **self.env}
         with self.log.open("ab") as out:
             argv = [sys.executable, "-m", "dijob.history", *told]
             self.process = subprocess.Popen(argv, env=env, stdout=out, stderr=out)
@@ -119,11 +122,12 @@ class Recorded:
         self.until(f"the history shows {name} with {words}", missing)
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
+@contextmanager
+def recording(
+    name: str, folder: Path, store: tuple[str, ...] = (), env: Mapping[str, str] | None = None
+) -> Iterator[Recorded]:
     """Yield operator and history. The account bob may view the team's jobs, and eve may not."""
-    folder = tmp_path_factory.mktemp("recorded")
-    with up(Options(name="chart-history", mode=CONTROL_PLANE, kwok_nodes=2)) as cluster:
+    with up(Options(name=name, mode=CONTROL_PLANE, kwok_nodes=2)) as cluster:
         lab = Lab(cluster.binaries, cluster.kubeconfig)
         for name in (HOME, TEAM, FAR):
             lab.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
@@ -138,7 +142,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
         lab.kubectl("create", "role", "jobs", "-n", TEAM, *rule)
         bound = ("--role=jobs", f"--serviceaccount={TEAM}:carol")
         lab.kubectl("create", "rolebinding", "carol", "-n", TEAM, *bound)
-        made = Recorded(lab, cluster, folder)
+        made = Recorded(lab, cluster, folder, store, env or {})
         _point_service(made)
         (folder / "operator").mkdir()
         acts = kubeconfig(lab, folder / "operator", "dijob", HOME)
@@ -149,6 +153,12 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
             finally:
                 if made.process is not None:
                     made.stop()
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
+    with recording("chart-history", tmp_path_factory.mktemp("recorded")) as made:
+        yield made
 
 
 def _point_service(made: Recorded) -> None:

@@ -59,6 +59,38 @@ def test_an_existing_claim_and_no_readers(offline: Lab) -> None:
     assert "dijob-history-connect" not in {name for _, _, name in named(objects)}
 
 
+def test_a_bucket_replaces_the_volume(offline: Lab) -> None:
+    """The Secret's keys become variables, and the certificates a file."""
+    given = {
+        "url": "s3://records/clusters/one",
+        "endpoint": "https://s3.example.com",
+        "region": "eu-west-1",
+        "secretName": "account",
+        "caConfigMapName": "authority",
+    }
+    role = {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/history"}
+    values = {"enabled": True, "bucket": given, "serviceAccountAnnotations": role}
+    objects = parsed(render(offline, {"history": values}))
+    assert of(objects, "PersistentVolumeClaim") == []
+    assert one(objects, "ServiceAccount", "dijob-history")["metadata"]["annotations"] == role
+    pod = one(objects, "Deployment", "dijob-history")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert not any(arg.startswith("--sqlite") for arg in container["args"])
+    told = {"url": "--bucket=s3://records/clusters/one", "ca": "--bucket-ca=/bucket-ca/ca.crt"}
+    assert {*told.values(), "--bucket-index=/data"} <= set(container["args"])
+    assert {each["name"]: each["value"] for each in container["env"]} == {
+        "AWS_REGION": "eu-west-1",
+        "AWS_ENDPOINT_URL": "https://s3.example.com",
+    }
+    assert container["envFrom"] == [{"secretRef": {"name": "account"}}]
+    mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+    assert mounts == {"data": "/data", "bucket-ca": "/bucket-ca"}
+    assert pod["volumes"] == [
+        {"name": "data", "emptyDir": {}},
+        {"name": "bucket-ca", "configMap": {"name": "authority"}},
+    ]
+
+
 def test_the_security_page_has_the_rights_of_the_history(offline: Lab) -> None:
     roles = [
         role
@@ -85,6 +117,9 @@ INVALID: dict[str, dict[str, Any]] = {
     "no day": {"keepDays": 0},
     "too many jobs": {"maxJobs": 10_000_000},
     "a size that is none": {"sqlite": {"size": "large"}},
+    "a bucket without a folder": {"bucket": {"url": "s3://records"}},
+    "another kind of bucket": {"bucket": {"url": "gs://records/one"}},
+    "an endpoint without a scheme": {"bucket": {"url": "s3://a/b", "endpoint": "example.com"}},
     "a large log": {"logKilobytes": 100_000},
 }
 

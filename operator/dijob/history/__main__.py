@@ -3,11 +3,13 @@
 import asyncio
 import logging
 import socket
-from contextlib import AsyncExitStack
+import tempfile
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -16,6 +18,7 @@ from dijob.controller.cache.informer import Informer
 from dijob.controller.cache.jobs import WentBackError
 from dijob.history import metrics
 from dijob.history.app import HistoryApi, error_response
+from dijob.history.bucket import BucketStore, open_bucket
 from dijob.history.recorder import JobRecorder
 from dijob.history.sqlite import SqliteStore
 from dijob.history.store import RecordStore, Retention, StoreError
@@ -44,9 +47,14 @@ LIST_SECONDS: Final = 60
 
 @dataclass(frozen=True)
 class HistorySettings:
-    """The command-line options. Without namespaces, the jobs of the whole cluster are recorded."""
+    """The command-line options. The records are in a database (`sqlite`) or in a bucket. Without
+    namespaces, the jobs of the whole cluster are recorded.
+    """
 
-    path: Path
+    sqlite: Path | None = None
+    bucket: str = ""
+    bucket_ca: Path | None = None
+    bucket_index: Path | None = None
     namespaces: tuple[str, ...] = ()
     port: int = 8080
     health_port: int = 8081
@@ -54,14 +62,43 @@ class HistorySettings:
     tails: TailLimits = field(default_factory=TailLimits)
 
 
+# The options that are fields of HistorySettings.
+_AS_GIVEN: Final = (
+    "sqlite",
+    "bucket",
+    "bucket_ca",
+    "bucket_index",
+    "namespaces",
+    "port",
+    "health_port",
+)
+
+
 @click.command(
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "DIJOB_HISTORY"}
 )
 @click.option(
     "--sqlite",
-    required=True,
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File of the SQLite database, on a volume of its own.",
+    help="File of the SQLite database with the records, on a volume of its own.",
+)
+@click.option(
+    "--bucket",
+    default="",
+    metavar="s3://BUCKET/FOLDER",
+    help="Folder of an S3-compatible bucket for the records, instead of a database. The AWS_*"
+    " variables contain the endpoint, the region and the credentials.",
+)
+@click.option(
+    "--bucket-ca",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="PEM file with the certificate authorities of a private bucket server.",
+)
+@click.option(
+    "--bucket-index",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for the index of the bucket. Only one process may use it, and its content need not"
+    " survive a restart. Default: a temporary folder.",
 )
 @click.option(
     "--namespace",
@@ -95,7 +132,8 @@ class HistorySettings:
     type=click.IntRange(1, 1_000_000),
     default=512,
     show_default=True,
-    help="The size of the database from which on the oldest records are removed.",
+    help="The size of the database from which on the oldest records are removed. A bucket is"
+    " usually smaller.",
 )
 @click.option(
     "--log-kilobytes",
@@ -108,26 +146,19 @@ class HistorySettings:
     "--kubeconfig", type=click.Path(exists=True), help="Kubeconfig file, to run outside a cluster."
 )
 @click.version_option(__version__)
-def main(
-    sqlite: Path,
-    namespaces: tuple[str, ...],
-    kubeconfig: str | None,
-    log_kilobytes: int,
-    **options: int,
-) -> None:
+def main(kubeconfig: str | None, **options: Any) -> None:
     """Record jobs, and serve the records after the jobs have been deleted."""
+    if bool(options["sqlite"]) == bool(options["bucket"]):
+        raise click.UsageError("Set either --sqlite or --bucket.")
     set_up_log()
     settings = HistorySettings(
-        path=sqlite,
-        namespaces=namespaces,
-        port=options["port"],
-        health_port=options["health_port"],
+        **{name: options[name] for name in _AS_GIVEN},
         retention=Retention(
             timedelta(days=options["keep_days"]),
             options["max_jobs"],
             options["max_megabytes"] * 2**20,
         ),
-        tails=TailLimits(most_bytes=log_kilobytes * 1024),
+        tails=TailLimits(most_bytes=options["log_kilobytes"] * 1024),
     )
     try:
         asyncio.run(run_history(settings, kubeconfig))
@@ -139,26 +170,49 @@ def main(
 async def run_history(settings: HistorySettings, kubeconfig: str | None) -> None:
     """Record and serve until SIGTERM or SIGINT."""
     stop = watch_signals()
-    store = SqliteStore(settings.path, settings.retention.most_bytes)
-    api = await Api.connect(kubeconfig, f"history {socket.gethostname()}")
-    try:
-        async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
-            watches = Watches.of(api, settings, store)
-            work = group.create_task(_until_it_went_back(watches, stop))
-            app = HistoryApi(Callers(api), store).app()
-            if settings.port:
-                await stack.enter_async_context(
-                    serve_app(app, settings.port, BOUNDS, error=error_response)
-                )
-            if settings.health_port:
-                health = add_metrics(build_health_app(watches.find_problem), metrics.REGISTRY)
-                await stack.enter_async_context(serve_app(health, settings.health_port))
-            log.info("serving on port %d", settings.port)
-            await stop.wait()
-            work.cancel()
-    finally:
-        await api.close()
-        store.close()
+    with open_store(settings) as store:
+        api = await Api.connect(kubeconfig, f"history {socket.gethostname()}")
+        try:
+            await _serve(settings, api, store, stop)
+        finally:
+            await api.close()
+
+
+async def _serve(
+    settings: HistorySettings, api: Api, store: RecordStore, stop: asyncio.Event
+) -> None:
+    async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
+        watches = Watches.of(api, settings, store)
+        work = group.create_task(_until_it_went_back(watches, stop))
+        app = HistoryApi(Callers(api), store).app()
+        if settings.port:
+            await stack.enter_async_context(
+                serve_app(app, settings.port, BOUNDS, error=error_response)
+            )
+        if settings.health_port:
+            health = add_metrics(build_health_app(watches.find_problem), metrics.REGISTRY)
+            await stack.enter_async_context(serve_app(health, settings.health_port))
+        log.info("serving on port %d", settings.port)
+        await stop.wait()
+        work.cancel()
+
+
+@contextmanager
+def open_store(settings: HistorySettings) -> Iterator[RecordStore]:
+    """Yield the store of the records, and close it. Raises StoreError."""
+    most_bytes = settings.retention.most_bytes
+    with ExitStack() as stack:
+        store: RecordStore
+        if settings.sqlite:
+            store = SqliteStore(settings.sqlite, most_bytes)
+        else:
+            bucket = open_bucket(settings.bucket, settings.bucket_ca)
+            folder = settings.bucket_index or Path(
+                stack.enter_context(tempfile.TemporaryDirectory(prefix="dijob-history-"))
+            )
+            store = BucketStore(bucket, settings.bucket, folder, most_bytes)
+        stack.callback(store.close)
+        yield store
 
 
 async def _until_it_went_back(watches: "Watches", stop: asyncio.Event) -> None:
@@ -182,6 +236,8 @@ class Watches:
     recorder: JobRecorder
     tails: TailReader
     namespaces: tuple[str, ...]
+    has_begun: bool = False
+    """Whether the stored records have been read. The watches start only then."""
 
     @staticmethod
     def of(api: Api, settings: HistorySettings, store: RecordStore) -> "Watches":
@@ -208,6 +264,7 @@ class Watches:
     async def run(self) -> None:
         """Record until canceled."""
         await self.recorder.begin(lambda name: not self.namespaces or name in self.namespaces)
+        self.has_begun = True
         async with asyncio.TaskGroup() as group:
             group.create_task(self.jobs.run(self.api))
             group.create_task(self.pods.run(self.api))
@@ -232,6 +289,8 @@ class Watches:
 
     def find_problem(self) -> str:
         """Return why a restart would help; "" if the last event of the watches is recent."""
+        if not self.has_begun:
+            return ""
         # While the API server is unreachable, a new process would receive no events either.
         silent = min(max(self.jobs.silence, self.pods.silence), self.api.availability.presence)
         return f"no event of the API server for {silent:.0f} s" if silent > SILENT_SECONDS else ""

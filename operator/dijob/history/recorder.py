@@ -92,6 +92,7 @@ class JobRecorder:
         """Read the records of jobs that may still exist, in namespaces that are served."""
         while True:
             try:
+                await asyncio.to_thread(self._store.load)
                 records, runs = await asyncio.to_thread(self._store.unfinished)
                 break
             except StoreError as error:
@@ -208,9 +209,9 @@ class JobRecorder:
         wanted = self._retention
         deleted = await asyncio.to_thread(self._store.prune, wanted, self._now(), PRUNE_BATCH)
         if deleted:
-            log.info("deleted %d old records", deleted)
+            log.info("deleted %d old records", len(deleted))
         # A full batch means that there may be more.
-        self._pruned = now if deleted < PRUNE_BATCH else float("-inf")
+        self._pruned = now if len(deleted) < PRUNE_BATCH else float("-inf")
         usage = await asyncio.to_thread(self._store.usage)
         metrics.RECORDS.set(usage.records)
         metrics.BYTES.set(usage.used_bytes)

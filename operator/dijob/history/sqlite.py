@@ -16,7 +16,15 @@ from typing import Any, Final
 
 from dijob.api.recorded import JobRecord, LogTail
 from dijob.api.status import format_time, parse_time
-from dijob.history.store import Change, Query, Retention, StoreError, Usage
+from dijob.history.store import (
+    Change,
+    JobKey,
+    Query,
+    Retention,
+    StoreError,
+    Usage,
+    as_stored,
+)
 
 # Increase this number when the tables change, and add the statements that convert older ones.
 _VERSION: Final = 1
@@ -49,17 +57,28 @@ _SIZE_BATCH: Final = 50
 
 
 class SqliteStore:
-    """A store in one file. `most_bytes` is the size that the file should not exceed."""
+    """A store in one file. `most_bytes` is the size that the file should not exceed. Without it,
+    there is no limit until `limit` is called.
+    """
 
-    def __init__(self, path: Path, most_bytes: int) -> None:
+    def __init__(self, path: Path, most_bytes: int | None) -> None:
         self._path = path
         with _errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             # The threads of asyncio.to_thread use this connection one after the other.
             self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, check_same_thread=False)
-            self._prepare(most_bytes)
+            self._prepare()
+            if most_bytes is not None:
+                self.limit(most_bytes)
 
-    def _prepare(self, most_bytes: int) -> None:
+    def limit(self, most_bytes: int) -> None:
+        """Let writes fail when the file is larger. A file that is already larger keeps its size."""
+        with _errors(self._path):
+            (page,) = self._db.execute("PRAGMA page_size").fetchone()
+            pages = max(int(most_bytes * _HEADROOM) // page, 64)
+            self._db.execute(f"PRAGMA max_page_count = {pages}")
+
+    def _prepare(self) -> None:
         db = self._db
         # auto_vacuum must be set before the first table exists.
         db.execute("PRAGMA auto_vacuum = INCREMENTAL")
@@ -70,8 +89,6 @@ class SqliteStore:
         db.execute("PRAGMA foreign_keys = ON")
         db.execute("PRAGMA journal_size_limit = 16777216")
         db.execute(_NO_FILES)
-        (page,) = db.execute("PRAGMA page_size").fetchone()
-        db.execute(f"PRAGMA max_page_count = {max(int(most_bytes * _HEADROOM) // page, 64)}")
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if version > _VERSION:
             raise StoreError(
@@ -82,6 +99,9 @@ class SqliteStore:
         db.execute(f"PRAGMA user_version = {_VERSION}")
         db.commit()
 
+    def load(self) -> None:
+        """Do nothing: the records are in the file."""
+
     def put(self, changes: Iterable[Change]) -> None:
         with _errors(self._path), self._db as db:
             for change in changes:
@@ -89,7 +109,13 @@ class SqliteStore:
                 db.executemany(
                     "INSERT OR REPLACE INTO logs VALUES (?, ?, ?, ?, ?)",
                     (
-                        (change.record.uid, tail.rank, int(tail.failed), run, _pack(_dump(tail)))
+                        (
+                            change.record.uid,
+                            tail.rank,
+                            int(tail.failed),
+                            run,
+                            _pack(as_stored(tail)),
+                        )
                         for tail, run in change.logs
                     ),
                 )
@@ -118,38 +144,45 @@ class SqliteStore:
         return _read_record(row[0]) if row else None
 
     def logs(self, uid: str) -> Sequence[LogTail]:
+        return [tail for tail, _ in self.runs(uid)]
+
+    def runs(self, uid: str) -> Sequence[tuple[LogTail, str]]:
+        """Return the logs of a job in rank order, each with its run."""
         with self._reading() as db:
             rows = db.execute(
-                "SELECT tail FROM logs WHERE uid = ? ORDER BY rank, failed DESC", (uid,)
+                "SELECT tail, run FROM logs WHERE uid = ? ORDER BY rank, failed DESC", (uid,)
             ).fetchall()
-        return [LogTail.model_validate(_unpack(row[0])) for row in rows]
+        return [(LogTail.model_validate(_unpack(tail)), run) for tail, run in rows]
 
-    def prune(self, retention: Retention, now: str, batch: int) -> int:
+    def prune(self, retention: Retention, now: str, batch: int) -> Sequence[JobKey]:
         at = parse_time(now) or datetime.now(UTC)
         oldest = format_time(at - retention.age)
         with _errors(self._path):
-            count = self._delete("over < ?", (oldest,), batch)
+            gone = [*self._delete("over < ?", (oldest,), batch)]
             (records,) = self._db.execute("SELECT count(*) FROM jobs").fetchone()
-            count += self._delete("1", (), min(records - retention.most, batch - count))
-            while count < batch and self._used() > retention.most_bytes:
-                deleted = self._delete("1", (), min(_SIZE_BATCH, batch - count))
+            gone += self._delete("1", (), min(records - retention.most, batch - len(gone)))
+            while len(gone) < batch and self._used() > retention.most_bytes:
+                deleted = self._delete("1", (), min(_SIZE_BATCH, batch - len(gone)))
                 if not deleted:
                     break
-                count += deleted
+                gone += deleted
             # `execute` would step this statement once, and each step frees a single page.
             self._db.executescript(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE});")
             # Without this call, the file shrinks only when the log is written back.
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        return count
+        return gone
 
-    def _delete(self, where: str, values: tuple[str, ...], most: int) -> int:
+    def _delete(self, where: str, values: tuple[str, ...], most: int) -> Sequence[JobKey]:
         """Delete the records of deleted jobs that match, oldest first, and at most `most`."""
         if most <= 0:
-            return 0
+            return []
         chosen = f"SELECT uid FROM jobs WHERE deleted <> '' AND {where} ORDER BY over LIMIT ?"
         with self._db as db:
-            done = db.execute(f"DELETE FROM jobs WHERE uid IN ({chosen})", (*values, most))
-        return done.rowcount
+            rows = db.execute(
+                f"DELETE FROM jobs WHERE uid IN ({chosen}) RETURNING namespace, name, uid",
+                (*values, most),
+            ).fetchall()
+        return [JobKey(*row) for row in rows]
 
     def usage(self) -> Usage:
         with _errors(self._path):
@@ -184,7 +217,7 @@ def _put_record(db: sqlite3.Connection, record: JobRecord) -> None:
         "created": record.created,
         "over": record.over,
         "deleted": record.deleted,
-        "record": _pack(_dump(record)),
+        "record": _pack(as_stored(record)),
     }
     names = ", ".join(columns)
     # REPLACE would delete the row first, and with it the logs.
@@ -213,10 +246,6 @@ def _where(query: Query) -> tuple[str, list[str]]:
         parts.append(_HAS_LABEL)
         values += [key, value]
     return " AND ".join(parts), values
-
-
-def _dump(model: JobRecord | LogTail) -> dict[str, Any]:
-    return model.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def _pack(data: Any) -> bytes:

@@ -12,6 +12,11 @@ class StoreError(Exception):
     """The store cannot be read or written now."""
 
 
+def as_stored(model: JobRecord | LogTail) -> dict[str, Any]:
+    """Return a record or a log as the JSON object that is stored."""
+    return model.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
 @dataclass(frozen=True)
 class Retention:
     """Which records of deleted jobs are kept: for how long, how many, and how many bytes in total.
@@ -58,14 +63,26 @@ class Usage:
     used_bytes: int
 
 
+@dataclass(frozen=True, order=True)
+class JobKey:
+    """Identifies the record of a job."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
 class RecordStore(Protocol):
     """Stores one record per job, by the job's uid. A second write of a record replaces the first.
 
     Every method raises StoreError.
     """
 
+    def load(self) -> None:
+        """Make the stored records available. Called before the first write, until it succeeds."""
+
     def put(self, changes: Iterable[Change]) -> None:
-        """Store records in one transaction: all of them or none."""
+        """Store records. If it fails, some of them may be stored, so all must be written again."""
 
     def unfinished(self) -> tuple[list[JobRecord], set[str]]:
         """Return the records of jobs whose deletion is not recorded, and the runs of their logs."""
@@ -79,8 +96,8 @@ class RecordStore(Protocol):
     def logs(self, uid: str) -> Sequence[LogTail]:
         """Return the logs of a job, in rank order."""
 
-    def prune(self, retention: Retention, now: str, batch: int) -> int:
-        """Delete at most `batch` records that need not be kept. Return how many were deleted."""
+    def prune(self, retention: Retention, now: str, batch: int) -> Sequence[JobKey]:
+        """Delete at most `batch` records that need not be kept. Return those that were deleted."""
 
     def usage(self) -> Usage:
         """Return how full the store is."""

@@ -1,4 +1,4 @@
-"""The SQLite store: records are found again, old ones are removed, and the file stays small."""
+"""The stores of records: records are found again, and old ones are removed."""
 
 import os
 import sqlite3
@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 from dijob.api.recorded import JobRecord, LogTail
+from dijob.history.bucket import BucketStore
 from dijob.history.sqlite import SqliteStore
-from dijob.history.store import Change, Query, Retention, StoreError
+from dijob.history.store import Change, Query, RecordStore, Retention, StoreError
+from obstore.store import MemoryStore
 
 NOW = "2026-12-31T00:00:00Z"
 LONG = timedelta(days=1000)
@@ -32,18 +34,24 @@ def record(number: int, **fields: Any) -> JobRecord:
     return JobRecord.model_validate(given)
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    made = SqliteStore(tmp_path / "history.db", 2**20)
+@pytest.fixture(params=["sqlite", "bucket"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RecordStore]:
+    path = tmp_path / "history.db"
+    made: RecordStore = (
+        SqliteStore(path, 2**20)
+        if request.param == "sqlite"
+        else BucketStore(MemoryStore(), "s3://b/f", tmp_path, 2**20)
+    )
+    made.load()
     yield made
     made.close()
 
 
-def put(store: SqliteStore, *records: JobRecord) -> None:
+def put(store: RecordStore, *records: JobRecord) -> None:
     store.put([Change(one) for one in records])
 
 
-def uids(store: SqliteStore, **query: Any) -> list[str]:
+def uids(store: RecordStore, **query: Any) -> list[str]:
     return [one.uid for one in store.list(Query(**query))]
 
 
@@ -62,7 +70,7 @@ SELECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize(("query", "found"), SELECTED.values(), ids=SELECTED)
-def test_records_are_selected(store: SqliteStore, query: dict[str, Any], found: list[str]) -> None:
+def test_records_are_selected(store: RecordStore, query: dict[str, Any], found: list[str]) -> None:
     put(
         store,
         record(0),
@@ -74,7 +82,7 @@ def test_records_are_selected(store: SqliteStore, query: dict[str, Any], found: 
     assert uids(store, **query) == found
 
 
-def test_the_newest_record_of_a_name_is_found_or_the_one_with_the_uid(store: SqliteStore) -> None:
+def test_the_newest_record_of_a_name_is_found_or_the_one_with_the_uid(store: RecordStore) -> None:
     put(store, record(1), record(4), record(7, namespace="other"))
     found = (
         store.find("ns", "job-1"),
@@ -88,7 +96,7 @@ def tail(rank: int, text: str, **fields: Any) -> LogTail:
     return LogTail(rank=rank, pod=f"job-{rank}", text=text, **fields)
 
 
-def test_a_second_write_replaces_the_record_and_keeps_its_logs(store: SqliteStore) -> None:
+def test_a_second_write_replaces_the_record_and_keeps_its_logs(store: RecordStore) -> None:
     store.put([Change(record(1), ((tail(1, "b"), "p1/0"), (tail(0, "a"), "p0/0")))])
     store.put([Change(record(1, message="more"), ((tail(1, "c"), "p1/1"),))])
     store.put([Change(record(1, message="more"), ((tail(1, "x", failed=True), "p1/0"),))])
@@ -122,21 +130,21 @@ KEPT: dict[str, tuple[Retention, list[str]]] = {
 
 @pytest.mark.parametrize(("retention", "kept"), KEPT.values(), ids=KEPT)
 def test_old_records_of_deleted_jobs_are_removed(
-    store: SqliteStore, retention: Retention, kept: list[str]
+    store: RecordStore, retention: Retention, kept: list[str]
 ) -> None:
     """The job 0 still exists, so its record is kept."""
     put(store, record(0, deleted=""), *(record(n + 20) for n in range(1, 10)))
     store.put([Change(record(21), ((tail(0, "a"), "p/0"),))])
     names = {f"u{n + 20}": f"u{n}" for n in range(1, 10)} | {"u0": "u0"}
-    assert store.prune(retention, NOW, 100) == 10 - len(kept)
+    assert len(store.prune(retention, NOW, 100)) == 10 - len(kept)
     assert [names[one] for one in uids(store)] == kept
     assert bool(store.logs("u21")) is ("u1" in kept)
 
 
-def test_one_run_removes_a_bounded_number_of_records(store: SqliteStore) -> None:
+def test_one_run_removes_a_bounded_number_of_records(store: RecordStore) -> None:
     put(store, *(record(n) for n in range(10)))
     keep_one = Retention(LONG, most=1)
-    assert [store.prune(keep_one, NOW, 4) for _ in range(4)] == [4, 4, 1, 0]
+    assert [len(store.prune(keep_one, NOW, 4)) for _ in range(4)] == [4, 4, 1, 0]
 
 
 def test_the_size_of_the_file_is_bounded(tmp_path: Path) -> None:
@@ -149,7 +157,7 @@ def test_the_size_of_the_file_is_bounded(tmp_path: Path) -> None:
         put(store, *many)
     # The failed transaction left nothing behind.
     assert store.usage().records == 60
-    assert store.prune(Retention(LONG, most_bytes=100_000), NOW, 1000) > 30
+    assert len(store.prune(Retention(LONG, most_bytes=100_000), NOW, 1000)) > 30
     assert store.usage().used_bytes <= 100_000
     assert path.stat().st_size <= 150_000
     put(store, *many[60:70])
