@@ -63,6 +63,12 @@ def missing(server: S3Server, path: str) -> str:
     return "" if path in server.objects() else str(server.objects())
 
 
+def surplus(server: S3Server) -> str:
+    """Return the objects if there is not exactly one."""
+    found = [path for path in server.objects() if path.endswith(".json.gz")]
+    return "" if len(found) == 1 else str(found)
+
+
 def outage(recorded: Recorded, begin: int, attempts: int) -> str:
     """Return what is missing until the log, from a position on, reports so many failed attempts."""
     found = recorded.log.read_bytes()[begin:].count(b"the store failed, retrying")
@@ -124,14 +130,15 @@ def test_a_wrong_key_is_reported_without_a_traceback(
 def test_records_beyond_the_limit_are_removed_from_the_bucket(
     recorded: Recorded, server: S3Server
 ) -> None:
-    paths = [
-        path_of(name, recorded.create(name, ttlSecondsAfterFinished=TTL))
-        for name in ("older", "newer")
-    ]
+    names = ("first", "second", "third")
+    paths = [path_of(name, recorded.create(name, suspend=True)) for name in names]
     for path in paths:
         recorded.until("the bucket has it", partial(missing, server, path))
+    present = recorded.lab.kubectl("get", "dij", "-n", TEAM, "-o", "name").split()
     recorded.lab.kubectl("delete", "dij", "--all", "-n", TEAM, "--wait")
+    # Records are deleted when the history starts, and then every few minutes.
+    for name in present:
+        recorded.until_recorded(name.rpartition("/")[2], "Deleted")
     recorded.stop()
     recorded.start("--max-jobs=1")
-    left = lambda: [path for path in server.objects() if path.endswith(".json.gz")]  # noqa: E731
-    recorded.until("one record is left", lambda: "" if len(left()) == 1 else str(left()))
+    recorded.until("one record is left", partial(surplus, server))
