@@ -339,7 +339,7 @@ profile: cluster-build ## a flame graph of the operator while 100 jobs of 4 rank
 
 .PHONY: e2e
 e2e: tools cluster-build images $(NOTEBOOK)/ready ## end-to-end tests with real pods on real nodes (~30 min)
-	$(PY) -m pytest tests/field $(E2E_FILES) -m "not alone and not long" -n 3 --dist loadfile --no-loadscope-reorder
+	$(PY) -m pytest tests/field $(E2E_FILES) -m "not alone and not long" -n 3 --dist loadfile --no-loadscope-reorder --durations=25
 	$(PY) -m pytest tests/e2e -m "alone and not long"
 
 .PHONY: field

@@ -126,6 +126,7 @@ def check_replacement(cli: Cli, code: Path) -> None:
     assert "work-code-1" in cli.space.kubectl("get", "configmaps", "-o", "name")
 
 
+@pytest.mark.long
 def test_own_code_from_the_first_line_to_the_checkpoint(space: Space, tmp_path: Path) -> None:
     cli, code, out = Cli(space), tmp_path / "code", tmp_path / "out"
     (code / "pkg").mkdir(parents=True)

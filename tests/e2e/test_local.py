@@ -79,6 +79,7 @@ def run_example(image: Unpacked, name: str, text: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_cartpole_trains_to_its_target_without_a_cluster(image: Unpacked) -> None:
     text = (ROOT / "examples/cartpole-dqn.yaml").read_text()
     output = run_example(image, "cartpole-dqn.yaml", text)
@@ -97,6 +98,7 @@ ENDS_ALL_RANKS = """
 """
 
 
+@pytest.mark.long
 def test_di_engines_own_ddp_trains_on_two_ranks_without_a_gpu(image: Unpacked) -> None:
     """Item 10: dist_init, LogReduceHook, and the import of a missing DistContext. DI-engine 0.5.3
     fails in each of them.

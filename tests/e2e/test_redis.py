@@ -10,6 +10,7 @@ from space import Space
 pytestmark = pytest.mark.e2e
 
 
+@pytest.mark.long
 def test_ditask_over_redis_with_distinct_node_ids(space: Space) -> None:
     """The example of the star needs every rank. Its command does not mention Redis."""
     made, code = yaml.safe_load_all((EXAMPLES / "star.yaml").read_text())

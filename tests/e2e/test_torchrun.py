@@ -92,6 +92,7 @@ def test_a_lost_pod_restarts_the_group(space: Space) -> None:
     assert not before & space.uids("group"), "in new pods: no rendezvous meets an old process"
 
 
+@pytest.mark.long
 def test_a_crash_restarts_the_group_and_counts_once(space: Space) -> None:
     crash = LOOP.replace(
         "steps += 1", "steps += 1\n    if steps == 50 and dist.get_rank() == 1: raise SystemExit(3)"
