@@ -20,6 +20,7 @@ from identity import kill_program, running, until_healed
 from jobs import peers, shell
 from release import install
 from space import MANAGED, Api, Body, Space, opened
+from test_tasks import tasks
 
 FOLDER = ROOT / "tests/golden"
 KINDS = "pods,services,networkpolicies"
@@ -57,6 +58,7 @@ def arranged(space: Space) -> list[str]:
     before = running(space, replicas=3)
     space.apply(
         *kinds,
+        tasks("tasks", "exec light-peer --forever"),
         shell("succeeded", "true"),
         shell("failed", "exit 3", backoffLimit=0),
         peers("suspended", "--forever"),
@@ -64,7 +66,7 @@ def arranged(space: Space) -> list[str]:
         peers("nowhere", pod={"nodeSelector": {"no": "such-node"}}),
         shell("invalid", "true", pod={"volumes": [{"name": "dijob-bin", "emptyDir": {}}]}),
     )
-    for name in (*names(kinds), "suspended", "charged"):
+    for name in (*names(kinds), "tasks", "suspended", "charged"):
         space.until_true(name, "Running", SECONDS)
     space.kubectl("delete", "pod", "world-1", "--wait=false")
     until_healed(space, "world", before, {"world-1", "world-2"}, 2)
@@ -78,7 +80,7 @@ def arranged(space: Space) -> list[str]:
     space.until_left("suspended")
     for name in ("nowhere", "invalid"):
         until_said(space, name, phase="Pending")
-    return [*names(kinds), "world", "charged", *ends, "nowhere", "invalid"]
+    return [*names(kinds), "tasks", "world", "charged", *ends, "nowhere", "invalid"]
 
 
 def until_said(space: Space, job: str, **fields: Any) -> None:

@@ -31,7 +31,8 @@ def former(tmp_path: Path) -> Path:
 
 def launcher_of(space: Space, pod: str) -> str:
     """Return the image from which a pod got its launcher."""
-    spec = next(each["spec"] for each in space.pods("world") if each["metadata"]["name"] == pod)
+    job = pod.rpartition("-")[0]
+    spec = next(each["spec"] for each in space.pods(job) if each["metadata"]["name"] == pod)
     installers = (one for one in spec.get("initContainers") or () if one["name"] == LAUNCHER)
     mounted = (one["image"]["reference"] for one in spec["volumes"] if one["name"] == LAUNCHER)
     image: str = next((one["image"] for one in installers), "") or next(mounted)

@@ -12,8 +12,8 @@ from typing import Final
 
 from dijob import names
 from dijob.api import job_names
+from dijob.api.later_rules import later_problems
 from dijob.api.model import DIJob
-from dijob.api.own_variables import variable_problems
 from dijob.api.parts import MessageQueue, Task
 from dijob.api.problems import Problem
 from dijob.api.spec import Spec
@@ -167,9 +167,8 @@ def job_problems(job: DIJob) -> tuple[Problem, ...]:
         *_policy_problems(job),
         *_stall_problems(spec),
         *_setting_conflicts(job),
-        # If a job with such a problem has started, an older operator has accepted it. The job must
-        # keep its pods, so it gets a warning instead (warnings.py).
-        *(() if job.status.start_time else variable_problems(job)),
+        # A job that has started gets a warning instead (warnings.py).
+        *(() if job.status.start_time else later_problems(job)),
     ]
     for pod_set in job.pod_sets:
         wrong = list(template_problems(pod_set, spec))

@@ -83,7 +83,6 @@ def template_problems(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
         yield Problem(f"{pod_set.path}.spec.containers", NO_CONTAINER_MESSAGE)
         return
     yield from _field_problems(pod_set, spec)
-    yield from _restart_problems(pod_set)
     for key in ("containers", "initContainers"):
         yield from _reserved_variables(pod_set, key)
         yield from _long_strings(pod_set, key)
@@ -102,23 +101,6 @@ def _field_problems(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     for field in ("hostname", "subdomain"):
         if pod.get(field):
             yield Problem(f"{path}.{field}", OWNED_MESSAGE)
-
-
-def _restart_problems(pod_set: PodSet) -> Iterator[Problem]:
-    """Yield a problem for each container that has its own restart policy (KEP-5307).
-
-    The operator counts failures by the pod's restart policy. If a container had its own policy, the
-    operator would wait for a container that never restarts, or count a restart that a rule of the
-    container caused.
-    """
-    for at, container in enumerate(containers_in(pod_set.pod)):
-        for field in ("restartPolicy", "restartPolicyRules"):
-            if value := container.get(field):
-                found = f"is {value}" if isinstance(value, str) else "is set"
-                yield Problem(
-                    f"{pod_set.path}.spec.containers[{at}].{field}",
-                    f"{found}: {CONTAINER_RESTART_MESSAGE}",
-                )
 
 
 def _prefix_problems(pod_set: PodSet) -> Iterator[Problem]:
@@ -199,6 +181,23 @@ def _own_names(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
                 f"{name} is also the name of a volume in spec.volumes, which every pod gets: rename"
                 " or remove one of the two",
             )
+
+
+def restart_problems(pod_set: PodSet) -> Iterator[Problem]:
+    """Yield a problem for each container that has its own restart policy (KEP-5307).
+
+    The operator counts failures by the pod's restart policy. If a container had its own policy, the
+    operator would wait for a container that never restarts, or count a restart that a rule of the
+    container caused.
+    """
+    for at, container in enumerate(containers_in(pod_set.pod)):
+        for field in ("restartPolicy", "restartPolicyRules"):
+            if value := container.get(field):
+                found = f"is {value}" if isinstance(value, str) else "is set"
+                yield Problem(
+                    f"{pod_set.path}.spec.containers[{at}].{field}",
+                    f"{found}: {CONTAINER_RESTART_MESSAGE}",
+                )
 
 
 def command_problems(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from dijob.api.bypass import bypass_problems
+from dijob.api.later_rules import later_problems
 from dijob.api.managers import LEFT_ALONE_MESSAGE, without_own
 from dijob.api.misplaced import misplaced_key_warnings
 from dijob.api.model import DIJob
-from dijob.api.own_variables import variable_problems, variable_warnings
+from dijob.api.own_variables import variable_warnings
 from dijob.api.pod_sets import PodSet
 from dijob.api.problems import Problem
 from dijob.api.spec import Spec
@@ -30,11 +31,11 @@ def job_warnings(job: DIJob, *, queued: bool = False) -> tuple[Problem, ...]:
     found = (
         problem for pod_set in job.pod_sets for look in about for problem in look(pod_set, job.spec)
     )
-    variables = (*variable_problems(job), *variable_warnings(job))
+    fields = (*later_problems(job), *variable_warnings(job))
     keys = misplaced_key_warnings(job, queued=queued)
     manager = _other_manager(job.spec)
     queue = _missing_queue(job)
-    every = (*manager, *queue, *bypass_problems(job), *keys, *variables, *found)
+    every = (*manager, *queue, *bypass_problems(job), *keys, *fields, *found)
     return tuple(dict.fromkeys(every))
 
 

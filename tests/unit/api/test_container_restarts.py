@@ -1,10 +1,11 @@
 """Restart policies of single containers (Kubernetes 1.35, KEP-5307) are rejected, because the
-operator uses the policy of the pod. A job that already runs with one is left alone.
+operator uses the policy of the pod. A job that was started by an older operator gets a warning.
 """
 
 import pytest
 from dijob.api.problems import SpecError
 from samples.builders import Body, container, job, job_body
+from simulator.objects import Target
 from simulator.simulated import simulated
 
 RULES: list[Body] = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
@@ -55,16 +56,22 @@ def test_restart_policies_of_pods_and_sidecars_are_accepted(pod: Body) -> None:
 
 
 @pytest.mark.virtual_time
-async def test_a_running_job_with_such_a_container_is_reported_and_left_alone() -> None:
-    async with simulated(job_body()) as world:
+async def test_a_job_started_by_an_older_operator_recovers_and_ends() -> None:
+    begun = {"startTime": "2026-05-04T12:00:00Z"}
+    body = job_body({"containers": [container(restartPolicy="Always")]}, begun)
+    async with simulated(starts=False) as world:
+        world.cluster.server.put(Target("dijobs", "ns", "job"), body)
+        world.operator.start()
         await world.running()
         before = world.cluster.names_of("pods")
-        world.cluster.edit(template={"spec": {"containers": [container(restartPolicy="Always")]}})
-        await world.restart()
-        await world.runs(30)
-        status = world.cluster.read("dijobs", "job")["status"]
-        invalid = {one["type"]: one for one in status["conditions"]}["Invalid"]
-        assert (invalid["status"], invalid["reason"]) == ("True", "SpecInvalid")
-        assert f"{AT}[0].restartPolicy: is Always" in invalid["message"]
-        assert world.cluster.names_of("pods") == before
-        assert not world.writes("DELETE", "pods")
+        world.cluster.remove("pods", "job-1")
+        await world.settle()
+        conditions = {one.type: one for one in world.cluster.job().status.conditions}
+        assert "Invalid" not in conditions
+        assert conditions["SpecWarning"].status == "True"
+        assert f"{AT}[0].restartPolicy: is Always" in conditions["SpecWarning"].message
+        assert (world.phase, world.cluster.names_of("pods")) == ("Running", before)
+        for name in before:
+            pod = world.cluster.pod(name)
+            pod.end(pod.main, 0)
+        await world.until(lambda: world.phase == "Succeeded")
