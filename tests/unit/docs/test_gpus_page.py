@@ -15,7 +15,9 @@ DEVICES = {
     "learner-gpu": "nvidia.com/gpu",
     "on-mig": "nvidia.com/mig-1g.10gb",
     "on-slices": "nvidia.com/gpu.shared",
+    "nccl": "nvidia.com/gpu",
 }
+SIZES = {"learner-gpu": 5, "on-mig": 4, "on-slices": 4, "nccl": 2}
 
 
 def test_the_page_has_a_block_for_each_way_to_use_a_gpu() -> None:
@@ -27,7 +29,7 @@ def test_the_operator_accepts_a_block_of_the_page(name: str) -> None:
     """A task's pods may differ: only the learner's has the GPU."""
     body = JOBS[name]
     job = parse_job({**body, "metadata": {**body["metadata"], "namespace": "a", "uid": "u"}})
-    assert gang_of(job).size in (4, 5)
+    assert gang_of(job).size == SIZES[name]
     containers = [each.main_container for each in job.pod_sets]
     assert DEVICES[name] in containers[0]["resources"]["limits"]
     for container, pods in zip(containers, job.pod_sets, strict=True):
