@@ -1,9 +1,10 @@
 """Cases for the checks of `doctor` that read API objects only."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from dijob.api.status import format_time
 from dijob.cli.queues import QueueFinding
 from dijob.client import Job, RankPod
 from unit.cli.evidence import (
@@ -22,6 +23,15 @@ from unit.cli.evidence import (
 
 def waiting(reason: str, message: str) -> Body:
     return {"state": {"waiting": {"reason": reason, "message": message}}}
+
+
+def creating(rank: int, seconds: int) -> RankPod:
+    """Return a pod whose sandbox has been ready for some seconds, without its container."""
+    since = format_time(NOW - timedelta(seconds=seconds))
+    kind = "PodReadyToStartContainers"
+    ready = {"type": kind, "status": "True", "lastTransitionTime": since}
+    main = waiting("ContainerCreating", "")
+    return pod(rank, main=main, status={"conditions": [ready]})
 
 
 def unschedulable(why: str) -> Body:
@@ -319,6 +329,19 @@ OF_STATUS: dict[str, Case] = {
         PROBLEM,
         "rank 0: image x cannot be pulled (ImagePullBackOff): not found",
         "push the image",
+    ),
+    "an image that is perhaps being pulled": Case(
+        "images",
+        evidence(pods=[creating(0, 31), creating(1, 29)], now=NOW),
+        UNKNOWN,
+        "rank 0: the container has not started for 30 s: its node may be pulling image x",
+        "wait if the image is large",
+    ),
+    "a container that has just been created": Case(
+        "images",
+        evidence(pods=[creating(0, 29)], now=NOW),
+        OK,
+        "no image pull has failed",
     ),
     "quota": Case(
         "quota",

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from typing import Final
 
 from dijob import names, reasons
 from dijob.api.limits import LARGE_BYTES, TOO_LARGE_MESSAGE, size_of
@@ -14,7 +15,7 @@ from dijob.client import Job, RankPod
 from dijob.core.members import format_count, format_ranks
 from dijob.core.observed.complaints import unpulled_image
 from dijob.core.observed.endings import how_it_ended, read_ending
-from dijob.core.observed.scheduling import IN_GROUP, group_message
+from dijob.core.observed.scheduling import IN_GROUP, group_message, pod_condition
 from dijob.core.observed.termination import SLACK_SECONDS, Termination, held_by, parse_termination
 from dijob.core.observed.unready import find_unready
 from dijob.core.observed.views import Unready
@@ -29,6 +30,8 @@ _BLOCKED = "the job recovers once the old pod is gone: see the check `terminatin
 _GC_FINALIZERS = ("foregroundDeletion", "orphan")
 # An old pod that terminates within this time is normal, and needs no finding.
 _SOON_SECONDS = 30.0
+# From this age on, a container that has not started is reported.
+PULL_SECONDS: Final = 30
 _PULL_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 # Exit codes that are not failures (143: SIGTERM). In a main container, 85 is not a failure either:
 # the launcher exits with it to restart for a new peer list.
@@ -247,8 +250,32 @@ def check_images(evidence: Evidence) -> Iterator[Finding]:
             f"{format_ranks(ranks)}: image {image} cannot be pulled ({reason}): {message}",
             "correct the image name, push the image, or add imagePullSecrets to the template",
         )
-    if not causes:
+    slow = _slow_starts(evidence)
+    for image, ranks in slow.items():
+        yield unknown(
+            f"{format_ranks(ranks)}: the container has not started for {PULL_SECONDS} s: its node"
+            f" may be pulling image {image}",
+            "wait if the image is large, and check its name (kubectl describe pod POD)",
+        )
+    if not causes and not slow:
         yield ok("no image pull has failed")
+
+
+def _slow_starts(evidence: Evidence) -> dict[str, list[int]]:
+    """Return the ranks of each image whose pods have been ready for containers for a while, without
+    the container. The status of a pod does not say that an image is being pulled.
+    """
+    found = dict[str, list[int]]()
+    for pod, one in evidence.containers():
+        waiting = (one.get("state") or {}).get("waiting") or {}
+        ready = pod_condition(pod.body.get("status") or {}, "PodReadyToStartContainers")
+        since = parse_time(ready.get("lastTransitionTime", ""))
+        if waiting.get("reason") != "ContainerCreating" or ready.get("status") != "True":
+            continue
+        if since and evidence.now and (evidence.now - since).total_seconds() > PULL_SECONDS:
+            image = unpulled_image(pod.body.get("spec") or {}, one)
+            found.setdefault(image, []).append(pod.rank)
+    return found
 
 
 def check_quota(evidence: Evidence) -> Iterator[Finding]:
