@@ -216,6 +216,12 @@ def test_two_pods_in_twenty_lines() -> None:
     assert "of rank 1:  DI_POD_IP=<IP of rank 1>  DI_RANK=1  DI_NODE_IDS=1" in lines
 
 
+def test_a_rank_listens_at_the_address_of_the_peer_list() -> None:
+    found = explain_job(job(addressing="Hostname"), Options())
+    lines = list(text.explanation_lines({**found, "cluster": NOT_ASKED}))
+    assert any("  job-1.job:50515  " in line for line in lines), "\n".join(lines)
+
+
 def test_tasks_with_a_runtime_of_their_own_are_named() -> None:
     path = EXAMPLES / "learners-collectors.yaml"
     done = CliRunner().invoke(group, ["explain", str(path), "--offline"])
