@@ -62,7 +62,10 @@ def client_errors() -> Iterator[None]:
         yield
     except errors.DijobError as error:
         code = next((code for kind, code in codes if isinstance(error, kind)), Exit.FAILED)
-        raise CliError(str(error), code) from error
+        hint = ""
+        if isinstance(error, errors.JobNotFound):
+            hint = f"; if it has been deleted, see: kubectl dijob history {error.name}"
+        raise CliError(f"{error}{hint}", code) from error
 
 
 def print_outcome(outcome: "Outcome") -> None:

@@ -60,8 +60,11 @@ def job_of(file: JobFile, namespace: str = "", uid: str = UNKNOWN_UID) -> DIJob:
 
     Raises CliError (USAGE) with all validation problems.
     """
-    meta = {"namespace": namespace or "default", **file.job["metadata"], "uid": uid}
+    meta = {"namespace": namespace or "default", **file.job["metadata"]}
     with client_errors():
         from dijob.client.documents import parse_body
 
-        return parse_body({**file.job, "metadata": meta, "status": {}}, file.name)
+        # The uid is set only after the checks, because they are more lenient for a job with a
+        # uid, which comes from the apiserver.
+        job = parse_body({**file.job, "metadata": meta, "status": {}}, file.name)
+    return job.model_copy(update={"metadata": job.metadata.model_copy(update={"uid": uid})})

@@ -50,6 +50,14 @@ class NotFound(ApiError):
     """There is no such object, or no such kind in this cluster."""
 
 
+class JobNotFound(NotFound):
+    """There is no DIJob of this name."""
+
+    def __init__(self, namespace: str, name: str) -> None:
+        super().__init__(404, "NotFound", f"there is no DIJob {name} in namespace {namespace}")
+        self.name = name
+
+
 # The reason of a NotFound if the cluster lacks the whole kind. Kubernetes has no such reason: the
 # client needs it to tell a missing CRD from a missing job.
 NO_SUCH_KIND: Final = "NoSuchKind"

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dijob import names
-from dijob.client import waiting
 from dijob.client.code import config_maps_of, is_code_name
 from dijob.client.connection import ClientConnection, ClientRequest, Json
-from dijob.client.errors import BadFile, NotFound
+from dijob.client.errors import BadFile, JobNotFound, NotFound
 from dijob.client.resources import CONFIG_MAPS, is_owned_by
 
 _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
@@ -72,7 +71,7 @@ def build_new_job(
     Raises BadFile if `new` is a different job, and NotFound if both `old` and `new` are None.
     """
     if new is None and old is None:
-        raise waiting.job_not_found(namespace, name)
+        raise JobNotFound(namespace, name)
     body = as_written(new or old or {})
     meta = body["metadata"]
     place = meta.get("namespace") or namespace

@@ -8,7 +8,14 @@ from typing import Any, Final, Literal, get_args
 
 from dijob import names
 from dijob.client.connection import ClientConnection
-from dijob.client.errors import NO_SUCH_KIND, ApiError, NotFound, TimedOut, check_choice
+from dijob.client.errors import (
+    NO_SUCH_KIND,
+    ApiError,
+    JobNotFound,
+    NotFound,
+    TimedOut,
+    check_choice,
+)
 from dijob.client.jobs import DELETED, Job, Outcome
 from dijob.client.resources import DIJOBS, PODS, is_owned_by
 from dijob.client.retrying import Report, log_failure
@@ -21,14 +28,9 @@ RUNNING: Final = "running"
 Seen = Callable[[Job], None]
 
 
-def job_not_found(namespace: str, name: str) -> NotFound:
-    """Return the error for a job that does not exist."""
-    return NotFound(404, "NotFound", f"there is no DIJob {name} in namespace {namespace}")
-
-
 def explain_not_found(error: NotFound, namespace: str, name: str) -> NotFound:
     """Return the error for a job that was not found. The cluster may lack the whole kind."""
-    return error if error.reason == NO_SUCH_KIND else job_not_found(namespace, name)
+    return error if error.reason == NO_SUCH_KIND else JobNotFound(namespace, name)
 
 
 async def watch_job(
@@ -48,7 +50,7 @@ async def watch_job(
         async for objects in found:
             job = Job(objects[name]) if name in objects else None
             if job is None and not uid:
-                raise job_not_found(namespace, name)
+                raise JobNotFound(namespace, name)
             # A different uid means a new job with the same name, so the watched job is gone.
             if job is None or (uid and job.metadata.uid != uid):
                 yield None

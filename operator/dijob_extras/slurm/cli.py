@@ -33,8 +33,8 @@ def command(script: str, to: str, **chosen: Any) -> None:
     each pod gets the CPUs, memory and GPUs of a task. torchrun gets the variables of
     `runtime: torch`, and ditask without `--platform slurm` gets those of `runtime: ditask`. All
     other programs that srun runs get Slurm's variables (`runtime: slurm`). A comment quotes each
-    line without a counterpart, and says what to do. Nothing is created in a cluster. SCRIPT "-" is
-    standard input.
+    line without a counterpart, and says what to do. Lines without an effect on the program, such as
+    echo and date, are left out. Nothing is created in a cluster. SCRIPT "-" is standard input.
 
     \b
     Example:

@@ -192,8 +192,17 @@ OF_PODS: dict[str, Case] = {
         "rank 1 started",
         "again",
     ),
+    "isolated, because its peer does not run": Case(
+        "isolation",
+        evidence(up=False, pods=[pod(0)]),
+        OK,
+        "there is nothing to check: no two ranks that connect to each other are running",
+    ),
     "isolated, because it has just started": Case(
-        "isolation", evidence(up=False, pods=[BEGUN], now=NOW), OK, "every running rank"
+        "isolation",
+        evidence(up=False, pods=[replace(BEGUN, rank=0), BEGUN], now=NOW),
+        OK,
+        "there is nothing to check yet: the ranks have just started",
     ),
     "no listener": Case(
         "connections",

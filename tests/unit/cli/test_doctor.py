@@ -132,6 +132,28 @@ def test_a_program_that_does_not_print_may_hang() -> None:
         assert "--stacks shows" not in checks.format_checklist("test", checks.run_checks(other))
 
 
+def test_a_running_job_without_problems_ends_with_the_command_for_a_hang() -> None:
+    def last_line(of: Evidence) -> str:
+        found = checks.run_checks(of)
+        return checks.format_checklist("test", found, checks.if_it_hangs(of)).splitlines()[-1]
+
+    healthy = evidence(hints=["--stacks shows what the processes are doing"])
+    assert last_line(healthy) == (
+        "test: no problems found; if it hangs: kubectl dijob doctor test --stacks shows what the"
+        " processes are doing"
+    )
+    # The longer hint about a program that does not print replaces it.
+    silent = {0: NOW - timedelta(seconds=95)}
+    assert "if it hangs" not in last_line(replace(healthy, now=NOW, printed=silent))
+    for other, said in (
+        (replace(healthy, probes=second(digest="def")), "test: 1 problem"),
+        (replace(healthy, added=[ExtensionFindings("stacks", ())]), "test: no problems found"),
+        (replace(healthy, report=None), "test: no problems found"),
+        (replace(healthy, hints=[]), "test: no problems found"),
+    ):
+        assert last_line(other) == said
+
+
 def test_logs_that_may_not_be_read_are_unknown() -> None:
     """N2."""
     found = checks.run_checks(evidence(printed=None, refused={"logs": "pods/log is forbidden"}))

@@ -216,6 +216,12 @@ def test_two_pods_in_twenty_lines() -> None:
     assert "of rank 1:  DI_POD_IP=<IP of rank 1>  DI_RANK=1  DI_NODE_IDS=1" in lines
 
 
+def test_a_rank_listens_at_the_address_of_the_peer_list() -> None:
+    found = explain_job(job(addressing="Hostname"), Options())
+    lines = list(text.explanation_lines({**found, "cluster": NOT_ASKED}))
+    assert any("  job-1.job:50515  " in line for line in lines), "\n".join(lines)
+
+
 def test_tasks_with_a_runtime_of_their_own_are_named() -> None:
     path = EXAMPLES / "learners-collectors.yaml"
     done = CliRunner().invoke(group, ["explain", str(path), "--offline"])
@@ -289,3 +295,38 @@ def test_yaml_output_is_the_same_data() -> None:
 def test_an_error_names_the_problem() -> None:
     with pytest.raises(CliError, match=r"spec\.topology"):
         job_of(parse_file("f", TWO.replace("replicas: 2", "replicas: 2\n  topology: ring")))
+
+
+BOUNDED = """
+apiVersion: diengine.opendilab.org/v2alpha1
+kind: DIJob
+metadata: {name: pair}
+spec:
+  replicas: 3
+  tasks:
+  - type: collector
+    minReplicas: 1
+    maxReplicas: 2
+    template: {spec: {containers: [{name: di-container, image: x, command: [python3, x.py]}]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        pytest.param(
+            TWO.replace("replicas: 2", "replica: 2"),
+            r"spec\.replica: there is no such field; did you mean replicas\?",
+            id="a misspelt field",
+        ),
+        pytest.param(
+            BOUNDED,
+            r"spec\.replicas: is 3, but is the size of the last task",
+            id="more than the last task can have",
+        ),
+    ],
+)
+def test_a_file_is_checked_like_a_new_job(body: str, said: str) -> None:
+    """The placeholder for the uid made the job look like one that the apiserver has stored."""
+    with pytest.raises(CliError, match=said):
+        job_of(parse_file("f", body))

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -194,6 +195,25 @@ async def test_a_watch_has_a_bound(tmp_path: Path) -> None:
     async with kubelets(tmp_path) as (_, kubeconfig), AsyncClient(kubeconfig) as client:
         with pytest.raises(TimedOut, match=r"test has not ended after 0\.1 s"):
             await live.watch_job(client, "test", 0.1)
+
+
+async def test_a_line_of_the_job_or_of_a_rank_has_the_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with kubelets(tmp_path) as (cluster, kubeconfig), AsyncClient(kubeconfig) as client:
+        await cluster.start(0)
+        watch = asyncio.ensure_future(live.watch_job(client, "test"))
+        lines = list[str]()
+        async with asyncio.timeout(10):
+            while len(lines) < 2:
+                await asyncio.sleep(0.01)
+                lines += capsys.readouterr().out.splitlines()
+        watch.cancel()
+        await asyncio.gather(watch, return_exceptions=True)
+    assert [re.sub(r"^\d\d:\d\d:\d\dZ ", "TIME ", line)[:12] for line in lines] == [
+        "TIME test: P",
+        "TIME rank 0:",
+    ], lines
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def doctor_command(where: Where, name: str, output: str, **given: Any) -> None:
     evidence = replace(evidence, hints=[one.hint for one in _EXTENSIONS])
     found = checks.run_checks(evidence)
     if output == "text":
-        echo(checks.format_checklist(name, found))
+        echo(checks.format_checklist(name, found, checks.if_it_hangs(evidence)))
     else:
         data = checks.checklist_data(name, found)
         for one in evidence.added:

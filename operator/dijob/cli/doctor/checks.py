@@ -85,8 +85,16 @@ def count_problems(found: Findings) -> int:
     return sum(one.status is CheckStatus.PROBLEM for _, one in found)
 
 
-def format_checklist(job: str, found: Findings) -> str:
-    """Format the checklist, with each remedy below its finding and a summary line."""
+def if_it_hangs(evidence: Evidence) -> str:
+    """Return what to do if the job hangs; "" if it does not run, or if that has been done."""
+    asks = evidence.report is not None and not evidence.added
+    return of_programs.hang_commands(evidence) if asks else ""
+
+
+def format_checklist(job: str, found: Findings, if_hangs: str = "") -> str:
+    """Format the checklist, with each remedy below its finding and a summary line. If no problem
+    was found, the line ends with what to do if the job hangs.
+    """
     # Every status except "ok" is in capitals, so that problems stand out without colors.
     rows = [
         (finding.status.upper() if finding.status is not CheckStatus.OK else "ok", name)
@@ -111,7 +119,7 @@ def format_checklist(job: str, found: Findings) -> str:
             for name, finding in found
             if name == OUTPUT and finding.remedy
         ),
-        "",
+        f"; if it hangs: {if_hangs}" if if_hangs and not count else "",
     )
     return "\n".join([*lines, f"{job}: {summary}{unknown_text}{one_line(hint)}"])
 

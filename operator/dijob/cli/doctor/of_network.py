@@ -278,5 +278,9 @@ def check_isolation(evidence: Evidence) -> Iterator[Finding]:
             " launcher, or with --platform k8s and the job's --topology; a script must call"
             " Parallel.runner",
         )
+    elif not edges_of:
+        yield ok("there is nothing to check: no two ranks that connect to each other are running")
+    elif not runs & edges_of.keys():
+        yield ok("there is nothing to check yet: the ranks have just started")
     else:
         yield ok("every running rank has a connection")

@@ -56,10 +56,13 @@ def check_output(evidence: Evidence) -> Iterator[Finding]:
             CheckStatus.OK,
             f"no rank has printed a line for {format_duration(evidence.quiet_seconds)}:"
             " the program is computing, or it hangs",
-            "; ".join(
-                f"kubectl dijob doctor {evidence.job.name} {hint}" for hint in evidence.hints
-            ),
+            hang_commands(evidence),
         )
+
+
+def hang_commands(evidence: Evidence) -> str:
+    """Return the commands that show what a hanging program does; "" if there are none."""
+    return "; ".join(f"kubectl dijob doctor {evidence.job.name} {hint}" for hint in evidence.hints)
 
 
 def check_source(evidence: Evidence) -> Iterator[Finding]:

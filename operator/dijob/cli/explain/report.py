@@ -95,6 +95,7 @@ def _pod_data(job: DIJob, place: PodPlace, edges: Edges, options: Options) -> Da
         "task": member.task.name if member.task else "",
         "nodeIds": list(member.node_ids(job.workers)),
         "dials": list(edges.dialled[member.rank]),
+        "address": place.addresses.addresses[member.rank],
         "ports": list(ports) if ports is not None else [],
         "image": str(job.pod_set_of(member.rank).main_container.get("image", "")),
         "command": list(main.command),

@@ -74,11 +74,7 @@ def _table_lines(pods: Sequence[Data], full: bool) -> Iterator[str]:
 
 def _format_ports(pod: Data) -> str:
     ports = pod["ports"]
-    return f"{_placeholder_ip(pod)}:{compact_ranks(ports)}" if ports else "-"
-
-
-def _placeholder_ip(pod: Data) -> str:
-    return f"<IP of rank {pod['rank']}>"
+    return f"{pod['address']}:{compact_ranks(ports)}" if ports else "-"
 
 
 def _format_dials(pod: Data) -> str:

@@ -55,7 +55,9 @@ async def _print_lines(client: AsyncClient, name: str) -> view.Snapshot | None:
             # Each snapshot has the complete state, so only lines that changed are printed.
             for about, line in found.items():
                 if printed.get(about) != line:
-                    echo(line)
+                    # The line of an event already contains a time.
+                    time = "" if about.startswith("event ") else f"{datetime.now(UTC):%H:%M:%SZ} "
+                    echo(f"{time}{line}")
             printed = found
     return last
 

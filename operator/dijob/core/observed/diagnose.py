@@ -172,7 +172,9 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed, now: datetime) ->
     if rejected:
         return rejected
     if pod.ip:
-        return f"its node does not have the image yet: {pod.made.image}"
+        # The pod's status does not say whether the image has been pulled.
+        image = f"the image {pod.made.image}"
+        return f"its node has not started its container yet, and may still be pulling {image}"
     return "its node is starting its pod" if pod.scheduled else "its pod is waiting for a node"
 
 

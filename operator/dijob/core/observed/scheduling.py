@@ -100,7 +100,11 @@ def group_message(spec: Body, message: str) -> str:
     """
     found = _MIN_COUNT.search(message)
     name = scheduling_group(spec)
-    return f"PodGroup {name} {IN_GROUP} {found[1]} pods" if found and name else message
+    if found and name:
+        return f"PodGroup {name} {IN_GROUP} {found[1]} pods"
+    # The scheduler appends an error that it has already reported: "claim x not found. not found".
+    text, _, last = message.rpartition(". ")
+    return text if last and text.endswith(f" {last}") else message
 
 
 def silent_since(status: Body) -> str:

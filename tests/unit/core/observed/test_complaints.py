@@ -15,6 +15,11 @@ def waiting(
     )
 
 
+def unscheduled(message: str) -> Body:
+    found = condition("PodScheduled", "False", reason="Unschedulable", message=message)
+    return {"conditions": [found]}
+
+
 # Messages of kubelet 1.34 and containerd 2.
 PULL = (
     'Back-off pulling image "nope:1": ErrImagePull: rpc error: code = NotFound desc = failed to'
@@ -28,13 +33,14 @@ COMPLAINTS: dict[str, tuple[Body, str]] = {
         {"containerStatuses": [waiting("PodInitializing"), waiting("ContainerCreating")]},
         "",
     ),
-    "unschedulable": (
-        {
-            "conditions": [
-                condition("PodScheduled", "False", reason="Unschedulable", message="0/2 nodes")
-            ]
-        },
-        "Unschedulable: 0/2 nodes",
+    "unschedulable": (unscheduled("0/2 nodes"), "Unschedulable: 0/2 nodes"),
+    "a claim that does not exist": (
+        unscheduled('0/3 nodes are available: persistentvolumeclaim "x" not found. not found'),
+        'Unschedulable: 0/3 nodes are available: persistentvolumeclaim "x" not found',
+    ),
+    "no room": (
+        unscheduled("0/2 nodes are available: 2 Insufficient cpu. preemption: no victims found."),
+        "Unschedulable: 0/2 nodes are available: 2 Insufficient cpu. preemption: no victims found.",
     ),
     "image": (
         {"containerStatuses": [waiting("ImagePullBackOff", PULL, image="nope:1")]},

@@ -54,7 +54,7 @@ WAITS: dict[str, tuple[Pod | None, dict[str, Any], str]] = {
     "its image is on the way": (
         view(1, unstarted=True, image="a/b:1"),
         {},
-        "its node does not have the image yet: a/b:1",
+        "its node has not started its container yet, and may still be pulling the image a/b:1",
     ),
     "no launcher": (
         view(1, unstarted=True, complaint=NO_LAUNCHER),
