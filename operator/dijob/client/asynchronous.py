@@ -100,7 +100,10 @@ class AsyncClient(Reader):
         return made
 
     async def scale(self, name: str, replicas: int) -> Job:
-        """Set the number of replicas through the scale subresource, and return the job."""
+        """Set the number of replicas through the scale subresource, and return the job.
+
+        If you may scale the job but not read it, Refused is raised after the change.
+        """
         await self.patch_scale(name, replicas)
         return await self.get(name)
 
@@ -204,7 +207,7 @@ class AsyncClient(Reader):
         for one in plan.owned:
             await self.apply_owned(one, made)
         if held:
-            await self.resume(str(plan.job["metadata"]["name"]))
+            return await self.resume(str(plan.job["metadata"]["name"]))
         return Job(made)
 
     async def delete(self, name: str, *, timeout: float | None = None) -> None:
