@@ -188,6 +188,9 @@ def test_a_failed_job_shows_its_exception_first_and_the_list_is_searchable(
         tab = Tab.of(context)
         page = tab.page
         page.goto(server.address)
+        page.get_by_label("Search jobs").fill("/bin/bash true")
+        expect(page.locator(".jobs tbody tr")).to_have_count(1)
+        expect(page.locator(".jobs .name a")).to_have_text("other")
         page.get_by_label("Search jobs").fill("no reward")
         expect(page.locator(".jobs tbody tr")).to_have_count(1)
         assert not (grave := graves(tab)), "\n".join(grave)

@@ -126,7 +126,7 @@ def _infer_phases(job: Job, events: Sequence[Event]) -> Iterator[SeenValue]:
 _BEGUN: Final = Running.__name__
 
 
-def shorten_text(text: str) -> str:
+def shorten_text(text: str, most: int = _MOST_CHARACTERS) -> str:
     """Return the beginning of a text, as one line."""
     line = one_line(text)
-    return line if len(line) <= _MOST_CHARACTERS else f"{line[: _MOST_CHARACTERS - 1]}…"
+    return line if len(line) <= most else f"{line[: most - 1]}…"
