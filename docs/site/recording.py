@@ -195,7 +195,7 @@ async def recorded() -> list[Frame]:
         # The ConfigMap must exist before the pods mount it. When the job exists, the ConfigMap gets
         # it as its owner, so that it is deleted with the job.
         await client.apply(code({}))
-        await client.apply(code(await client.apply(job())))
+        await client.apply(code(await client.apply_body(job())))
         async with aclosing(Feed(client, NAME).snapshots(beat=1.0)) as snapshots:
             lost = whole = 0.0
             async for shown in snapshots:

@@ -11,7 +11,7 @@ import yaml
 from apiserver.plane import Body, Plane, job
 from click.testing import CliRunner, Result
 from dijob.cli.main import group
-from dijob.client import ApiError, AsyncClient, Client, LogOptions, NotFound, TimedOut, dump
+from dijob.client import ApiError, AsyncClient, Client, Job, LogOptions, NotFound, TimedOut, dump
 from dijob.client.connection import ClientRequest
 from planes import ROOT
 
@@ -132,30 +132,30 @@ def test_restart_recreates_a_failed_job_with_the_objects_that_it_owns(plane: Pla
         body["spec"]["template"]["spec"]["volumes"] = [volume]
         with Client(str(plane.cluster.kubeconfig)) as client:
             first = client.apply(body)
+            assert isinstance(first, Job)
             code = config_map("again-code", "a")
             client.apply_owned(code, first)
             assert client.wait("again", timeout=60).phase == "Failed"
             body["spec"].pop("activeDeadlineSeconds")
             made_anew = client.restart("again", body, timeout=100)
-            assert made_anew["metadata"]["uid"] != first["metadata"]["uid"]
+            assert made_anew.metadata.uid != first.metadata.uid
             assert client.wait("again", "running", timeout=60).phase == "Running"
             kept = plane.get("configmap", "again-code")
             assert kept is not None
             assert kept["data"] == {"main.py": "a"}
-            assert kept["metadata"]["ownerReferences"][0]["uid"] == made_anew["metadata"]["uid"]
+            assert kept["metadata"]["ownerReferences"][0]["uid"] == made_anew.metadata.uid
 
 
 def test_code_that_is_applied_again_is_still_deleted_with_its_job(plane: Plane) -> None:
     with made(plane, "coded") as body, Client(str(plane.cluster.kubeconfig)) as client:
         job = client.apply(body)
+        assert isinstance(job, Job)
         client.apply_owned(config_map("coded-code", "a"), job)
         client.apply(config_map("coded-code", "b"))
         kept = plane.get("configmap", "coded-code")
         assert kept is not None
         assert kept["data"] == {"main.py": "b"}
-        assert [owner["uid"] for owner in kept["metadata"]["ownerReferences"]] == [
-            job["metadata"]["uid"]
-        ]
+        assert [owner["uid"] for owner in kept["metadata"]["ownerReferences"]] == [job.metadata.uid]
 
 
 def config_map(name: str, text: str) -> Body:

@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 from dijob import names
 from dijob.api.parts import Text
 from dijob.api.pod_sets import PodSet, pod_sets
+from dijob.api.printed import one_line
 from dijob.api.spec import Spec
 from dijob.api.status import Status, Stored, without_nulls
 from dijob.api.traits import Immutable, traits_by_field
@@ -53,6 +54,16 @@ class DIJob(Stored):
     status: Status = Status()
     """The observed state of the job and the actions of the operator. Only the operator writes the
     status."""
+
+    def __repr__(self) -> str:
+        # pydantic's own representation has all fields, which fills the screen of a notebook.
+        size, meta = self.spec.desired, self.metadata
+        # Without a namespace of its own, the job goes to that of the client.
+        place = f"{meta.namespace}/" if "namespace" in meta.model_fields_set else ""
+        pods = f"{size} pod" if size == 1 else f"{size} pods"
+        return one_line(f"<DIJob {place}{meta.name}: {pods}>")
+
+    __str__ = __repr__
 
     # The cached properties depend only on the spec. They are read many times per reconciliation.
     @cached_property

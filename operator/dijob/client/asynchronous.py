@@ -1,7 +1,7 @@
 """The client for programs with an event loop. The synchronous client runs it in a thread."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Unpack
+from typing import Any, Final, Unpack, overload
 
 from dijob import names
 from dijob.api.model import DIJob
@@ -50,16 +50,34 @@ class AsyncClient(Reader):
         wanted = RunRequest(name, image, list_command(command, code), **options)
         files = read_source(code) if code is not None else None
         plan = await self.run_plan(build_manifests(wanted, files), replace=replace)
-        return Job(await self.carry_out(plan))
+        return await self.carry_out(plan)
 
-    async def apply(self, what: Manifest, *, dry_run: bool = False, force: bool = False) -> Json:
-        """Create or change an object by server-side apply, and return the stored object.
+    @overload
+    async def apply(self, what: DIJob, *, dry_run: bool = False, force: bool = False) -> Job: ...
+
+    @overload
+    async def apply(
+        self, what: Mapping[str, Any], *, dry_run: bool = False, force: bool = False
+    ) -> Job | Json: ...
+
+    async def apply(
+        self, what: Manifest, *, dry_run: bool = False, force: bool = False
+    ) -> Job | Json:
+        """Create or change an object by server-side apply, and return the stored object: a DIJob as
+        a `Job`, any other object as a dict.
 
         Fields that other managers own and that the object omits are not changed. A DIJob is checked
         before it is sent. With `dry_run`, the apiserver returns what it would store. If the object
         changes a field of another manager, `force` takes over the field; without `force`, the field
         causes a conflict.
         """
+        stored = await self.apply_body(what, dry_run=dry_run, force=force)
+        return Job(stored) if is_job(stored) else stored
+
+    async def apply_body(
+        self, what: Manifest, *, dry_run: bool = False, force: bool = False
+    ) -> Json:
+        """Do the same as `apply`, and return every object as a dict."""
         body = manifest(what)
         if is_job(body):
             check(body)
@@ -67,30 +85,39 @@ class AsyncClient(Reader):
         options += [("force", "true")] if force else []
         return await self._apply(body, MANAGER, *options)
 
-    async def apply_owned(self, body: Json, job: Mapping[str, Any]) -> Json:
+    async def apply_owned(self, body: Json, job: Job | Mapping[str, Any]) -> Json:
         """Apply an object with a job as its owner, so that both are deleted together.
 
         The owner reference gets a field manager of its own. Otherwise a later apply of the object
         without the reference would remove the reference.
         """
         force = ("force", "true")
-        made = await self._apply(restarting.owned_by(body, job), MANAGER, force)
+        owner = job.body if isinstance(job, Job) else job
+        made = await self._apply(restarting.owned_by(body, owner), MANAGER, force)
         bare = {key: body[key] for key in ("apiVersion", "kind")}
         named = {"metadata": {"name": body["metadata"]["name"]}}
-        await self._apply(restarting.owned_by(bare | named, job), OWNER_MANAGER, force)
+        await self._apply(restarting.owned_by(bare | named, owner), OWNER_MANAGER, force)
         return made
 
-    async def scale(self, name: str, replicas: int) -> None:
-        """Set the number of replicas through the scale subresource."""
+    async def scale(self, name: str, replicas: int) -> Job:
+        """Set the number of replicas through the scale subresource, and return the job.
+
+        If you may scale the job but not read it, Refused is raised after the change.
+        """
+        await self.patch_scale(name, replicas)
+        return await self.get(name)
+
+    async def patch_scale(self, name: str, replicas: int) -> None:
+        """Do the same as `scale` without reading the job, so that permission to scale is enough."""
         await self._patch(self.path(name, "scale"), name, {"spec": {"replicas": replicas}})
 
-    async def suspend(self, name: str) -> None:
-        """Delete the job's pods, and keep the job until `resume`."""
-        await self._patch(self.path(name), name, {"spec": {"suspend": True}})
+    async def suspend(self, name: str) -> Job:
+        """Delete the job's pods, and keep the job until `resume`. Return the job."""
+        return Job(await self._patch(self.path(name), name, {"spec": {"suspend": True}}))
 
-    async def resume(self, name: str) -> None:
-        """Start a suspended job again, with the same ranks."""
-        await self._patch(self.path(name), name, {"spec": {"suspend": False}})
+    async def resume(self, name: str) -> Job:
+        """Start a suspended job again, with the same ranks. Return the job."""
+        return Job(await self._patch(self.path(name), name, {"spec": {"suspend": False}}))
 
     async def restart(
         self,
@@ -99,8 +126,8 @@ class AsyncClient(Reader):
         *,
         beside: Iterable[Json] = (),
         timeout: float = 300,
-    ) -> Json:
-        """Delete a job and create it again, unchanged or as given by `what`.
+    ) -> Job:
+        """Delete a job and create it again, unchanged or as given by `what`. Return the new job.
 
         `what` must have the same name and namespace. The status is not kept. A dry run
         checks the new job before the old one is deleted. ConfigMaps that the job owns and mounts
@@ -128,7 +155,7 @@ class AsyncClient(Reader):
         first, owned = restarting.split_manifests(beside, kept)
         # The rejection of one of these ConfigMaps must be detected before the old job is deleted.
         for one in owned:
-            await self.apply(one, dry_run=True, force=True)
+            await self.apply_body(one, dry_run=True, force=True)
         return restarting.RestartPlan(body, tuple(first), tuple(owned), replaces=old is not None)
 
     async def run_plan(
@@ -160,15 +187,15 @@ class AsyncClient(Reader):
         # not leave a job without its code.
         await self._try(body)
         for one in code:
-            await self.apply(one, dry_run=True, force=True)
+            await self.apply_body(one, dry_run=True, force=True)
         kept = await restarting.list_owned_config_maps(self.connection, old) if old else []
         others = restarting.list_other_config_maps(kept, body)
         return restarting.RestartPlan(body, owned=(*code, *others), replaces=old is not None)
 
-    async def carry_out(self, plan: restarting.RestartPlan, *, timeout: float = 300) -> Json:
+    async def carry_out(self, plan: restarting.RestartPlan, *, timeout: float = 300) -> Job:
         """Execute a plan that `restart_plan` returned, and return the new job."""
         for one in plan.first:
-            await self.apply(one)
+            await self.apply_body(one)
         if plan.replaces:
             await self._delete_job(str(plan.job["metadata"]["name"]), timeout)
         # The owned objects come last, because their owner reference needs the uid of the new job.
@@ -176,12 +203,12 @@ class AsyncClient(Reader):
         # again only after up to 2 minutes. A single ConfigMap arrives before the pods are started.
         held = len(plan.owned) > 1 and not plan.job["spec"].get("suspend")
         spec = plan.job["spec"] | ({"suspend": True} if held else {})
-        made = await self.apply(plan.job | {"spec": spec}, force=True)
+        made = await self.apply_body(plan.job | {"spec": spec}, force=True)
         for one in plan.owned:
             await self.apply_owned(one, made)
         if held:
-            await self.resume(str(plan.job["metadata"]["name"]))
-        return made
+            return await self.resume(str(plan.job["metadata"]["name"]))
+        return Job(made)
 
     async def delete(self, name: str, *, timeout: float | None = None) -> None:
         """Delete a job and its pods. With `timeout` (seconds), wait until all of them are gone."""
@@ -245,7 +272,7 @@ class AsyncClient(Reader):
         """
         trial, name = restarting.rename_for_dry_run(body), body["metadata"]["name"]
         try:
-            await self.apply(trial, dry_run=True)
+            await self.apply_body(trial, dry_run=True)
         except ApiError as error:
             message = error.message.replace(f'"{trial["metadata"]["name"]}"', f'"{name}"')
             raise type(error)(error.status, error.reason, message) from error
@@ -256,9 +283,11 @@ class AsyncClient(Reader):
         except NotFound:
             return None
 
-    async def _patch(self, path: str, name: str, body: Json) -> None:
+    async def _patch(self, path: str, name: str, body: Json) -> Json:
         try:
             query = (("fieldManager", MANAGER),)
-            await self.connection.json(ClientRequest("PATCH", path, body, query, content=MERGE))
+            return await self.connection.json(
+                ClientRequest("PATCH", path, body, query, content=MERGE)
+            )
         except NotFound as error:
             raise waiting.explain_not_found(error, self.namespace, name) from error

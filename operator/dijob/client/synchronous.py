@@ -10,8 +10,9 @@ import threading
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import wait
 from types import TracebackType
-from typing import Any, Final, TypeVar, Unpack
+from typing import Any, Final, TypeVar, Unpack, overload
 
+from dijob.api.model import DIJob
 from dijob.client import waiting
 from dijob.client.asynchronous import AsyncClient, Manifest
 from dijob.client.executing import Executed
@@ -120,11 +121,19 @@ class Client:
         )
         return self._run(call)
 
-    def apply(self, what: Manifest, *, dry_run: bool = False, force: bool = False) -> Json:
+    @overload
+    def apply(self, what: DIJob, *, dry_run: bool = False, force: bool = False) -> Job: ...
+
+    @overload
+    def apply(
+        self, what: Mapping[str, Any], *, dry_run: bool = False, force: bool = False
+    ) -> Job | Json: ...
+
+    def apply(self, what: Manifest, *, dry_run: bool = False, force: bool = False) -> Job | Json:
         """See AsyncClient.apply."""
         return self._run(self._client.apply(what, dry_run=dry_run, force=force))
 
-    def apply_owned(self, body: Json, job: Mapping[str, Any]) -> Json:
+    def apply_owned(self, body: Json, job: Job | Mapping[str, Any]) -> Json:
         """See AsyncClient.apply_owned."""
         return self._run(self._client.apply_owned(body, job))
 
@@ -150,17 +159,17 @@ class Client:
         """See AsyncClient.wait; `seen` is called in the client's own thread."""
         return self._run(self._client.wait(name, goal, timeout, seen))
 
-    def scale(self, name: str, replicas: int) -> None:
+    def scale(self, name: str, replicas: int) -> Job:
         """See AsyncClient.scale."""
-        self._run(self._client.scale(name, replicas))
+        return self._run(self._client.scale(name, replicas))
 
-    def suspend(self, name: str) -> None:
+    def suspend(self, name: str) -> Job:
         """See AsyncClient.suspend."""
-        self._run(self._client.suspend(name))
+        return self._run(self._client.suspend(name))
 
-    def resume(self, name: str) -> None:
+    def resume(self, name: str) -> Job:
         """See AsyncClient.resume."""
-        self._run(self._client.resume(name))
+        return self._run(self._client.resume(name))
 
     def restart(
         self,
@@ -169,7 +178,7 @@ class Client:
         *,
         beside: Iterable[Json] = (),
         timeout: float = 300,
-    ) -> Json:
+    ) -> Job:
         """See AsyncClient.restart."""
         return self._run(self._client.restart(name, what, beside=beside, timeout=timeout))
 

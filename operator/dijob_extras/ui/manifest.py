@@ -36,17 +36,21 @@ def spec_page(job: Job) -> dict[str, Any]:
 
 def _program(one: PodSet) -> dict[str, Any]:
     main = one.main_container
-    words = [*_words(main.get("command")), *_words(main.get("args"))]
     resources = main.get("resources")
     resources = resources if isinstance(resources, Mapping) else {}
     return {
         "task": one.name,
         "ranks": format_ranks(range(one.first, one.first + one.replicas)),
         "image": str(main.get("image") or ""),
-        "command": _format_command(words),
+        "command": _format_command(list_words(main)),
         "requests": _format_resources(resources.get("requests")),
         "limits": _format_resources(resources.get("limits")),
     }
+
+
+def list_words(main: Mapping[str, Any]) -> list[str]:
+    """Return the words of a container's command and arguments."""
+    return [*_words(main.get("command")), *_words(main.get("args"))]
 
 
 def _words(value: Any) -> list[str]:

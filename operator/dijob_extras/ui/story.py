@@ -67,8 +67,9 @@ def _peer_list_items(memory: PageMemory) -> Iterator[StoryItem]:
 def _failure_items(job: Job, events: Sequence[Event]) -> Iterator[StoryItem]:
     last, first = job.status.last_renewal, job.status.first_failure
     if last and last.time and not any(_is_about(event, last) for event in events):
-        ranks = format_ranks(parse_ranks(last.ranks)) if last.ranks else "all ranks"
-        text = f"re-rendezvous of {ranks}"
+        lost = parse_ranks(last.ranks)
+        ranks = format_ranks(lost) if lost else "all ranks"
+        text = f"{ranks} {'restarts' if len(lost) == 1 else 'restart'} with the next peer list"
         text = f"{last.message}; {text}" if last.message else text
         title = f"Peer list revision {last.list_number} is stale: {last.reason}"
         yield StoryItem(last.time, "problem", title, text)
@@ -125,7 +126,7 @@ def _infer_phases(job: Job, events: Sequence[Event]) -> Iterator[SeenValue]:
 _BEGUN: Final = Running.__name__
 
 
-def shorten_text(text: str) -> str:
+def shorten_text(text: str, most: int = _MOST_CHARACTERS) -> str:
     """Return the beginning of a text, as one line."""
     line = one_line(text)
-    return line if len(line) <= _MOST_CHARACTERS else f"{line[: _MOST_CHARACTERS - 1]}…"
+    return line if len(line) <= most else f"{line[: most - 1]}…"

@@ -17,6 +17,7 @@ from dijob.reasons import ReasonKind
 
 from dijob_extras.ui import graph, story
 from dijob_extras.ui.failure import describe_failure, summarize_failure
+from dijob_extras.ui.manifest import list_words
 from dijob_extras.ui.memory import PageMemory
 from dijob_extras.ui.states import State, StateKind, of_pod, without_pod
 from dijob_extras.ui.usage import Usage, describe_use
@@ -25,6 +26,8 @@ Json = dict[str, Any]
 
 # A page with a bar for each of thousands of ranks would be slow.
 MOST_BARS: Final = 100
+# Enough to find a script by its name. The list is sent again after each change.
+MOST_COMMAND: Final = 120
 # If the permission to read pods is missing, the apiserver's message contains this text.
 _NO_PODS: Final = 'resource "pods"'
 # The remedy of a problem from which the job recovers by itself begins with this word.
@@ -61,13 +64,14 @@ def count_ready(job: Job) -> int:
 
 
 def _program(job: Job) -> Json:
-    """Return the first image of a job, and the number of its GPUs."""
+    """Return the first image of a job, the beginning of its command, and the number of its GPUs."""
     try:
         model = job.model
     except SpecError:
-        return {"image": "", "gpus": 0}
-    image = model.pod_sets[0].main_container.get("image")
-    return {"image": str(image or ""), "gpus": model.gpus}
+        return {"image": "", "command": "", "gpus": 0}
+    main = model.pod_sets[0].main_container
+    command = story.shorten_text(" ".join(list_words(main)), MOST_COMMAND)
+    return {"image": str(main.get("image") or ""), "command": command, "gpus": model.gpus}
 
 
 def find_problems(job: Job) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import dijob.client as module
 import pytest
-from dijob.client import AsyncClient, BadValue, Client, Job, RankPod
+from dijob.client import AsyncClient, BadValue, Client, Job, RankPod, build
 from manifests import dijob
 from unit.client.kubelets import kubelets
 from unit.client.stores import Store
@@ -23,6 +23,18 @@ def test_objects_are_shown_in_one_line() -> None:
     assert repr(job()) == "<Job team/test: Running: 1 of 2 ranks run>"
     body = {"metadata": {"name": "test-0"}, "spec": {"nodeName": "n"}, "status": {}}
     assert repr(RankPod(body, 0)) == "<RankPod test-0: rank 0, Pending on n>"
+
+
+@pytest.mark.parametrize(
+    ("replicas", "namespace", "shown"),
+    [(2, "team", "<DIJob team/test: 2 pods>"), (1, None, "<DIJob test: 1 pod>")],
+)
+def test_a_job_that_was_built_is_shown_in_one_line(
+    replicas: int, namespace: str | None, shown: str
+) -> None:
+    body = dijob("test", {"image": "x", "command": ["a"]}, replicas=replicas)
+    made = build("test", body["spec"], namespace)
+    assert (repr(made), str(made)) == (shown, shown)
 
 
 def test_the_module_lists_all_its_names() -> None:

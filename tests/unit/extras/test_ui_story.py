@@ -194,9 +194,21 @@ def test_the_history_is_ordered_by_time_without_duplicates() -> None:
         ("RankNotReady", "problem"),
         ("Peer list revision 1 is stale: PodDeleted", "problem"),
     ]
-    assert told[-1]["text"] == "rank 1 was deleted; re-rendezvous of ranks 1-2"
+    assert told[-1]["text"] == "rank 1 was deleted; ranks 1-2 restart with the next peer list"
     assert told[-2]["text"] == "rank 1 (2 times)"
     assert told[-3]["text"] == "rank 1 (test-1), exit code 3"
+
+
+@pytest.mark.parametrize(
+    ("ranks", "text"),
+    [
+        ("2", "rank 2 restarts with the next peer list"),
+        ("", "all ranks restart with the next peer list"),
+    ],
+)
+def test_a_loss_names_the_ranks_that_restart(ranks: str, text: str) -> None:
+    lost = job(lastRenewal={**LOSS, "time": at(10), "message": "", "ranks": ranks})
+    assert story.build_history(lost, [], PageMemory(CREATED))[-1]["text"] == text
 
 
 def test_a_loss_with_an_event_is_shown_once() -> None:

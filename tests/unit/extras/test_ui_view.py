@@ -190,8 +190,26 @@ def test_a_row_of_the_list() -> None:
         "ended": "",
         "owner": "",
         "image": "x",
+        "command": "a",
         "gpus": 0,
     }
+
+
+@pytest.mark.parametrize(
+    ("main", "shown"),
+    [
+        pytest.param({"args": ["--lr", "1"]}, "a --lr 1", id="arguments"),
+        pytest.param(
+            {"command": ["sh", "-c", "cd x\npython3 y.py"]}, "sh -c cd x python3 y.py", id="script"
+        ),
+        pytest.param({"command": ["b" * 200]}, "b" * 119 + "…", id="long"),
+        pytest.param({"command": None}, "", id="of the image"),
+    ],
+)
+def test_a_row_has_the_first_words_of_the_command(main: dict[str, Any], shown: str) -> None:
+    seen = job()
+    seen.body["spec"]["template"]["spec"]["containers"][0] |= main
+    assert job_row(seen)["command"] == shown
 
 
 @pytest.mark.parametrize(

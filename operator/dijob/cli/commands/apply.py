@@ -80,7 +80,7 @@ def apply_command(where: Where, **given: Unpack[ApplyOptions]) -> None:
         # Objects are applied in the order of the files, because those that a job needs usually
         # precede the job.
         force = given["force_conflicts"]
-        return [await client.apply(body, dry_run=trial, force=force) for body in bodies]
+        return [await client.apply_body(body, dry_run=trial, force=force) for body in bodies]
 
     applied = call_client(where, act)
     print_applied(applied, given["output"], trial)

@@ -178,7 +178,7 @@ def scale_command(where: Where, name: str, replicas: int) -> None:
 
     async def act(client: "AsyncClient") -> None:
         await _refuse_ended(client, name)
-        await client.scale(name, replicas)
+        await client.patch_scale(name, replicas)
 
     # As in `kubectl scale`, the scale subresource is used, so that permission to scale is enough.
     call_client(where, act)

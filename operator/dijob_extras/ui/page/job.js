@@ -14,7 +14,13 @@ import { icon } from "./shapes.js";
 import { listLink } from "./place.js";
 
 const MOST_ROWS = 100;
-const HEAD = ["Rank", "State", "Task", "Node", "Address", "Restarts", "Revision", "Use"];
+const HEAD = ["Rank", "State", "Task", "Node", "Address", "Restarts", "Peer list", "Use"];
+const RENEWALS = "Peer list renewals";
+// What the terms mean, from the glossary.
+const TITLES = {
+  "Peer list": "The addresses of all ranks, in rank order. This is the revision that the pod has: a higher number is newer.",
+  [RENEWALS]: "How often the peer list became stale, for example because a rank was lost. The lost ranks and those that dial them restarted; the docs call this a re-rendezvous.",
+};
 
 export class JobView {
   constructor(namespace, name, announce) {
@@ -29,7 +35,7 @@ export class JobView {
     this.advice = h("p", { class: "remedy", hidden: true });
     this.failure = new Failure();
     this.figures = h("dl", { class: "figures" });
-    this.drawFigures = changes((pairs) => this.figures.replaceChildren(...pairs.map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", {}, value)))));
+    this.drawFigures = changes((pairs) => this.figures.replaceChildren(...pairs.map(([label, value]) => h("div", {}, h("dt", { title: TITLES[label] }, label), h("dd", {}, value)))));
     this.graph = new Graph((rank) => this.graph.select(this.graph.selected === rank ? null : rank));
     this.progress = new Progress();
     this.goodput = new Goodput();
@@ -73,7 +79,7 @@ export class JobView {
   }
 
   table() {
-    const head = h("tr", {}, ...HEAD.map((text) => h("th", { scope: "col" }, text)), h("th", { scope: "col" }, h("span", { class: "unseen" }, "Log")));
+    const head = h("tr", {}, ...HEAD.map((text) => h("th", { scope: "col", title: TITLES[text] }, text)), h("th", { scope: "col" }, h("span", { class: "unseen" }, "Log")));
     const table = h("table", { class: "plain ranks" }, h("caption", { class: "unseen" }, "The job's ranks"), h("thead", {}, head), this.rows);
     const scroll = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Table of ranks" }, table);
     return h("div", {}, this.rights, scroll, this.more);
@@ -120,7 +126,7 @@ export class JobView {
       ...job.figures.map(([label, value]) => [label, number(value)]),
       Number.isFinite(job.goodput?.goodput) ? ["Goodput", `${Math.round(100 * job.goodput.goodput)} %`] : null,
       ["Restarts", String(job.restarts)],
-      ["Re-rendezvous", String(job.renewals)],
+      [RENEWALS, String(job.renewals)],
       ["Elapsed", job.deadline ? `${elapsed} of ${duration(job.deadline)}` : elapsed],
     ].filter(Boolean);
   }

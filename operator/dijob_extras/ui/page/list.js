@@ -32,7 +32,7 @@ export class List {
     // On a phone, CSS shows each row as a card (display: grid). That removes the roles of a table,
     // so they are set explicitly.
     this.table = h("table", { class: "jobs", role: "table", hidden: true }, h("caption", { class: "unseen" }, "Jobs"), h("thead", { role: "rowgroup" }, head), this.body);
-    this.search = h("input", { type: "search", placeholder: "Search names, images, owners, messages", "aria-label": "Search jobs" });
+    this.search = h("input", { type: "search", placeholder: "Search names, commands, images, messages", "aria-label": "Search jobs" });
     this.search.value = wish.text;
     this.search.addEventListener("input", () => this.wish("text", this.search.value));
     this.selects = Object.fromEntries(["phase", "namespace", "owner", "order"].map((name) => [name, this.choice(name)]));
@@ -123,7 +123,7 @@ function matches(job) {
   if (wish.phase && (wish.phase === PROBLEM ? !["problem", "recovering"].includes(job.tone) : job.phase !== wish.phase)) return false;
   if (wish.namespace && job.namespace !== wish.namespace) return false;
   if (wish.owner && job.owner !== wish.owner) return false;
-  const text = [job.name, job.namespace, job.owner, job.image, job.cause, job.message, job.progress].join(" ").toLowerCase();
+  const text = [job.name, job.namespace, job.owner, job.image, job.command, job.cause, job.message, job.progress].join(" ").toLowerCase();
   return wish.text.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }
 
@@ -164,6 +164,8 @@ function update(row, job) {
   show(row.querySelector(".badge"), job);
   const facts = [job.owner, job.image, job.gpus && count(job.gpus, "GPU"), job.restarts && count(job.restarts, "restart")];
   say(row.querySelector(".facts"), facts.filter(Boolean).join(" · "));
+  // The search finds the command, too.
+  mark(row.querySelector(".facts"), "title", job.command || null);
   say(row.querySelector(".message"), job.tone === "good" ? "" : job.cause || job.message);
   mark(row, "data-over", OVER.has(job.phase) ? "" : null);
   say(row.querySelector(".ready span"), OVER.has(job.phase) ? `${job.desired} ranks` : `${job.ready} of ${job.desired}`);
