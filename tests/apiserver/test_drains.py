@@ -139,6 +139,12 @@ def test_a_users_budget_that_needs_the_scale_counts_succeeded_ranks_as_unavailab
     until_allowed(plane, "number", 1)
 
 
+def hold(plane: Plane, pod: str, *finalizers: str) -> None:
+    """Set the finalizers of a pod."""
+    patch = json.dumps({"metadata": {"finalizers": list(finalizers)}})
+    plane.kubectl("patch", "pod", pod, "--type=merge", "-p", patch)
+
+
 def test_a_drain_stops_collectors_one_by_one_and_no_learner(plane: Plane, name: str) -> None:
     plane.apply(with_budgets(name, 0, 1))
     plane.until_condition(name, "Running", "True")
@@ -148,8 +154,11 @@ def test_a_drain_stops_collectors_one_by_one_and_no_learner(plane: Plane, name: 
     assert not refused.ok
     assert "would violate the pod's disruption budget" in refused.text
     before = plane.uids(name)
+    # The finalizer keeps the pod until it is removed. Without it, a new pod can be ready at once.
+    hold(plane, f"{name}-collector-0", "test.dijob/hold")
     assert evict(plane, f"{name}-collector-0").ok
     assert not evict(plane, f"{name}-collector-1").ok
+    hold(plane, f"{name}-collector-0")
     plane.until(
         "the second collector can be evicted when the first is back",
         lambda: evict(plane, f"{name}-collector-1").ok,
