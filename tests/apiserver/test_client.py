@@ -137,13 +137,13 @@ def test_restart_recreates_a_failed_job_with_the_objects_that_it_owns(plane: Pla
             client.apply_owned(code, first)
             assert client.wait("again", timeout=60).phase == "Failed"
             body["spec"].pop("activeDeadlineSeconds")
-            made_anew = client.restart("again", body, timeout=100)
-            assert made_anew.metadata.uid != first.metadata.uid
+            recreated = client.restart("again", body, timeout=100)
+            assert recreated.metadata.uid != first.metadata.uid
             assert client.wait("again", "running", timeout=60).phase == "Running"
             kept = plane.get("configmap", "again-code")
             assert kept is not None
             assert kept["data"] == {"main.py": "a"}
-            assert kept["metadata"]["ownerReferences"][0]["uid"] == made_anew.metadata.uid
+            assert kept["metadata"]["ownerReferences"][0]["uid"] == recreated.metadata.uid
 
 
 def test_code_that_is_applied_again_is_still_deleted_with_its_job(plane: Plane) -> None:
