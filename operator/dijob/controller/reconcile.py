@@ -33,13 +33,14 @@ from dijob.controller.write.progress_writer import ProgressWriter
 from dijob.controller.write.recorder import Recorder
 from dijob.controller.write.status_writer import StatusWriter
 from dijob.core.actions import Action, DeleteJob, PodAction
+from dijob.core.decide.context import build_context
 from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.members import gang_of
 from dijob.core.membership.address_list import unaccounted_ranks
 from dijob.core.observed.ranked import by_rank
 from dijob.core.observed.views import Observed
 from dijob.core.options import Options
-from dijob.core.plan import Plan, make_plan
+from dijob.core.plan import Plan, plan_from
 from dijob.core.report import conditions
 from dijob.kube.api import Api, RequestError
 from dijob.kube.kinds import JOBS
@@ -157,7 +158,9 @@ class Reconciler:
         # There must be no await between these two calls: the observation must match `now`.
         now, observed = self._clock.now(), self._observe(job, memory)
         await yield_to_others()
-        return make_plan(job, observed, now)
+        context = build_context(job, observed, now)
+        await yield_to_others()
+        return plan_from(context)
 
     def has_starting_pods(self, owner: str) -> bool:
         """Whether a pod of a job will soon have an address, or a connection of its launcher."""

@@ -6,7 +6,7 @@ create the same objects, and the API server rejects duplicates.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from dijob.api.model import DIJob
 from dijob.api.numbers import parse_natural
@@ -261,6 +261,8 @@ def compact_ranks(ranks: Iterable[int]) -> str:
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
+# A plan parses the same text for each of up to 1,500 pods (address_list.py).
+@lru_cache(maxsize=32)
 def parse_ranks(text: str) -> frozenset[int]:
     """Parse "0-3,7". Invalid parts are ignored, because a status can be edited by hand."""
     ranks: set[int] = set()

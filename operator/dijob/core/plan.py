@@ -1,5 +1,8 @@
 """Decides one reconciliation: make_plan(job, observed, now) returns the actions and the new status.
 
+It has two halves, plan_from(build_context(job, observed, now)). The controller calls them one after
+the other, so that a job of 1,500 ranks does not block the other jobs for the time of both.
+
 The plan compares the job with the current state and does not depend on earlier plans. Facts that
 must survive a crash of the operator are written to the status before the first action that depends
 on them. So the operator can be killed between any two API calls.
@@ -30,7 +33,7 @@ from dijob.api.status import Status
 from dijob.core.actions import Action, Event
 from dijob.core.decide import changes, completion, program_starts, requeue
 from dijob.core.decide.completion import Verdict
-from dijob.core.decide.context import build_context
+from dijob.core.decide.context import Context, build_context
 from dijob.core.decide.decision import JobDecision, ReportKind, decide
 from dijob.core.facts import Fact
 from dijob.core.observed.views import Observed
@@ -60,9 +63,14 @@ def make_plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
     Pure: the same arguments give the same plan. Once a job is in its desired state, its plans are
     empty.
     """
+    return plan_from(build_context(job, observed, now))
+
+
+def plan_from(context: Context) -> Plan:
+    """Decide one reconciliation from its context, which holds the job, the observation and `now`."""
+    job, now = context.job, context.now
     if (left := completion.seconds_until_deletion_reported(job.metadata, now)) > 0:
         return Plan(status=job.status, requeue_after=left)
-    context = build_context(job, observed, now)
     decision = decide(context)
     facts = (*_report(decision), *rejections.rejection_facts(decision.ctx, decision.actions))
     status = apply_facts(decision.status, facts, job.metadata.generation, now)
