@@ -67,7 +67,7 @@ def make_plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
 
 
 def plan_from(context: Context) -> Plan:
-    """Decide one reconciliation from its context, which holds the job, the observation and `now`."""
+    """Decide one reconciliation from its context: the job, the observation and the time."""
     job, now = context.job, context.now
     if (left := completion.seconds_until_deletion_reported(job.metadata, now)) > 0:
         return Plan(status=job.status, requeue_after=left)
