@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from dijob.api.model import DIJob
+from dijob.controller import reconcile
 from dijob.controller.observe import queue_reader
-from dijob.core import plan
 from dijob.core.actions import CreateBudget
 from dijob.core.addresses import AddressList
 from dijob.core.decide import (
@@ -84,7 +84,7 @@ def a_forged_list_stays_on_its_pod(patch: pytest.MonkeyPatch) -> None:
 def pods_are_deleted_before_their_failure_is_stored(patch: pytest.MonkeyPatch) -> None:
     look = build_context
     patch.setattr(
-        plan, "build_context", lambda *given: replace(look(*given), has_unstored_counts=False)
+        reconcile, "build_context", lambda *given: replace(look(*given), has_unstored_counts=False)
     )
 
 

@@ -59,7 +59,8 @@ def children() -> Children:
 WHERE = {
     "parse the spec": (JobMemory, "parse"),
     "sort the pods": (reconcile, "by_rank"),
-    "plan": (reconcile, "make_plan"),
+    "compare with the peer list": (reconcile, "build_context"),
+    "plan": (reconcile, "plan_from"),
     "execute the actions": (Actor, "carry_out"),
 }
 
@@ -112,7 +113,7 @@ async def test_an_api_error_does_not_quarantine_a_job(
 
     under_test = Reconciler(Api().api(), children, Options())
     under_test.jobs.put(job_body())
-    monkeypatch.setattr(reconcile, "make_plan", refuse)
+    monkeypatch.setattr(reconcile, "plan_from", refuse)
     before = set_aside("dijobs")
     with pytest.raises(RequestError):
         await under_test.reconcile(KEY)
