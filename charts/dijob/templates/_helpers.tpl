@@ -103,7 +103,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [""]
   resources: [services]
   verbs: [get, list, watch, create]
-# Restricts ingress to the job's Redis server to its ranks. get: to find out which job owns an existing object with that name.
+# Allows only the ranks of a job to connect to its Redis server. get: to find out which job owns an existing object with that name.
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, create]
@@ -125,11 +125,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [diengine.opendilab.org]
   resources: [dijobs]
   verbs: [get]
-# The size that a job requests.
+# To set the size that a job requests.
 - apiGroups: [diengine.opendilab.org]
   resources: [dijobs/scale]
   verbs: [patch]
-# status.progress and status.profilings.
+# To write status.progress and status.profilings.
 - apiGroups: [diengine.opendilab.org]
   resources: [dijobs/status]
   verbs: [patch]
@@ -141,15 +141,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 {{/* The history's RBAC rules, for the namespaces of the release. */}}
 {{- define "dijob.historyRules" -}}
-# The jobs to record. patch: a job with a time to live gets an annotation when it is recorded, and the operator deletes it then.
+# The jobs to record. patch: a recorded job with a time to live gets an annotation, without which the operator keeps it for longer.
 - apiGroups: [diengine.opendilab.org]
   resources: [dijobs]
   verbs: [get, list, watch, patch]
-# When the programs of a job end.
+# To notice when the programs of a job end.
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch]
-# The end of a program's log.
+# To keep the end of a program's log.
 - apiGroups: [""]
   resources: [pods/log]
   verbs: [get]
@@ -161,7 +161,7 @@ Otherwise, the role admin may not have these permissions, and its users could no
 */}}
 {{- define "dijob.rulesOfNative" -}}
 # The PodGroup of a job with gang scheduling (spec.scheduling.engine: Native). patch: its size changes with the job. delete: a suspended
-# job has none.
+# job has no PodGroup.
 - apiGroups: [scheduling.k8s.io]
   resources: [podgroups]
   verbs: [get, create, patch, delete]
@@ -169,15 +169,15 @@ Otherwise, the role admin may not have these permissions, and its users could no
 
 {{/* Additional RBAC rules of the operator with scheduling.kueue, for the namespaces of the release. */}}
 {{- define "dijob.queueingRules" -}}
-# The Workload of a job that has a queue of Kueue. list, watch: Kueue admits and evicts it. delete: a suspended job has none. patch: removed labels are restored.
+# The Workload of a job that has a Kueue queue. list, watch: Kueue admits and evicts it. delete: a suspended job has no Workload. patch: removed labels are restored.
 - apiGroups: [kueue.x-k8s.io]
   resources: [workloads]
   verbs: [get, list, watch, create, delete, patch]
-# PodsReady, reclaimablePods, Finished, and the end of an eviction.
+# To report PodsReady, reclaimablePods, Finished, and the end of an eviction to Kueue.
 - apiGroups: [kueue.x-k8s.io]
   resources: [workloads/status]
   verbs: [patch]
-# The condition of a job that waits says whether its queue exists, and how many others wait.
+# The condition of a waiting job says whether its queue exists, and how many other jobs are waiting.
 - apiGroups: [kueue.x-k8s.io]
   resources: [localqueues]
   verbs: [get]
@@ -185,40 +185,40 @@ Otherwise, the role admin may not have these permissions, and its users could no
 
 {{/* Additional RBAC rules of the operator with scheduling.kueue, for objects without a namespace. */}}
 {{- define "dijob.queueingClusterRules" -}}
-# The condition of a job that waits says how much quota is free.
+# The condition of a waiting job says how much quota is free.
 - apiGroups: [kueue.x-k8s.io]
   resources: [clusterqueues]
   verbs: [get]
-# The nodes of the flavors that Kueue has assigned to a job.
+# The node labels and tolerations of the flavors that Kueue has assigned to a job.
 - apiGroups: [kueue.x-k8s.io]
   resources: [resourceflavors]
   verbs: [get]
-# The number of a job's priority class, which decides about its order in the queue.
+# The value of a job's priority class, which determines the job's place in the queue.
 - apiGroups: [kueue.x-k8s.io]
   resources: [workloadpriorityclasses]
   verbs: [get]
-# The same for a job whose pods have a priority class.
+# The value of the pods' priority class, which is used if the job itself has none.
 - apiGroups: [scheduling.k8s.io]
   resources: [priorityclasses]
   verbs: [get]
 {{- end -}}
 
 {{- define "dijob.rulesOfVolcano" -}}
-# The same for the engine Volcano.
+# The PodGroups of jobs with the engine Volcano.
 - apiGroups: [scheduling.volcano.sh]
   resources: [podgroups]
   verbs: [get, create, patch, delete]
 {{- end -}}
 
 {{- define "dijob.rulesOfCoscheduling" -}}
-# The same for the engine Coscheduling.
+# The PodGroups of jobs with the engine Coscheduling.
 - apiGroups: [scheduling.x-k8s.io]
   resources: [podgroups]
   verbs: [get, create, patch, delete]
 {{- end -}}
 
 {{- define "dijob.rulesOfKAI" -}}
-# The same for the engine KAI.
+# The PodGroups of jobs with the engine KAI.
 - apiGroups: [scheduling.run.ai]
   resources: [podgroups]
   verbs: [get, create, patch, delete]
