@@ -11,9 +11,9 @@ launcher's run/delay.go).
 
 A container without a launcher can end in the second in which its sandbox died. The operator usually
 observes the two events one after the other, and remembers their order (`with_remembered`). If the
-operator has observed both at the same time, the sandbox is assumed to be the cause in two cases:
-the container was terminated by SIGTERM or SIGKILL, or it exited 0 and the kubelet did not report
-this before that second (`_reported_at_once`).
+operator has observed both at the same time, the exit code decides. The sandbox is assumed to be the
+cause if the container was terminated by SIGTERM or SIGKILL, or if it exited 0 and the kubelet did
+not report this before that second (`_reported_at_once`).
 """
 
 from collections.abc import Mapping
