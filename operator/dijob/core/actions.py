@@ -1,8 +1,8 @@
 """The actions of a plan: frozen data, one class per kind of API call. The controller carries
 them out.
 
-`changes` names the kind of change; a rejection is stored under it (decide/changes.py). It is "" for
-a creation, whose rejection is stored under the kind and name of the object.
+`changes` names the kind of change; a rejection is stored under it (decide/changes.py). For a
+creation, `changes` is "", because its rejection is stored under the kind and name of the object.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ class SetReplicas:
 
 @dataclass(frozen=True)
 class EngineObject:
-    """The object of a job's engine (render/scheduling), by its name."""
+    """The object that a job's engine needs (render/scheduling), identified by its name."""
 
     engine: Engine
     name: str
@@ -38,19 +38,19 @@ class EngineObject:
 
 @dataclass(frozen=True)
 class AdmittedPods(EngineObject):
-    """The Workload of new pods, which Kueue has admitted."""
+    """The admitted Workload that new pods belong to."""
 
 
 @dataclass(frozen=True)
 class EngineGang(EngineObject):
-    """The gang of new pods. Its engine gives nodes to `count` ranks at the same time."""
+    """The gang of new pods. The gang's engine gives nodes to `count` ranks at the same time."""
 
     count: int
 
 
 @dataclass(frozen=True)
 class CreatePod:
-    """Create the pod of one rank, which belongs to the gang of an engine if there is one."""
+    """Create the pod of one rank. If the job has an engine, the pod is in the engine's gang."""
 
     member: GangMember
     group: EngineGang | AdmittedPods | None = None
@@ -70,10 +70,10 @@ class CreateInOrder:
 
 @dataclass(frozen=True)
 class CreateShared:
-    """Create the shared objects that `manifests` returns and that do not exist yet, in that order.
+    """Create the shared objects that `manifests` returns, in that order, unless they already exist.
 
-    An example of `manifests` is render/service.py:manifests. `group` is the Workload of a pod among
-    them.
+    An example of `manifests` is render/service.py:manifests. If one of the objects is a pod,
+    `group` is the Workload of that pod.
     """
 
     manifests: Callable[[DIJob, Options], tuple[dict[str, Any], ...]]
@@ -109,7 +109,7 @@ class DeleteScheduling(EngineObject):
 @dataclass(frozen=True)
 class CreateWorkload:
     """Create the Workload with which the job waits in its queue. `priority` is the number of its
-    priority class. If the job grows, `replaces` is the name of its present Workload, and `ranks` is
+    priority class. If the job grows, `replaces` is the name of its current Workload, and `ranks` is
     how many ranks the job will have.
     """
 
@@ -122,8 +122,8 @@ class CreateWorkload:
 
 @dataclass(frozen=True)
 class CreateBudget:
-    """Create the PodDisruptionBudget of a task ("": of a job without tasks), which keeps at least
-    this many of its ranks Ready.
+    """Create the PodDisruptionBudget of a task, or of a job without tasks (`task`: ""). It keeps at
+    least `least` of the ranks Ready.
     """
 
     name: str
@@ -134,8 +134,8 @@ class CreateBudget:
 
 @dataclass(frozen=True)
 class ReportWorkload:
-    """Write into the status of the job's Workload, if it still has this version. `what` says what
-    is reported.
+    """Write to the status of the job's Workload, if the Workload still has this version. `what`
+    says what is reported.
     """
 
     name: str
@@ -149,8 +149,8 @@ class ReportWorkload:
 
 @dataclass(frozen=True)
 class DeleteWorkload:
-    """Delete a Workload of the job, which gives its quota back. With `version`, delete it only if
-    it still has this version.
+    """Delete a Workload of the job. This gives its quota back. With `version`, delete the Workload
+    only if it still has this version.
     """
 
     name: str
@@ -212,8 +212,8 @@ class PublishAddresses(PodAction):
 
 @dataclass(frozen=True)
 class RemindPod(PodAction):
-    """Remind the kubelet of a pod in which this revision of the peer list has had no effect yet.
-    `at` is any new text: every change to the pod makes the kubelet sync it.
+    """Make the kubelet sync a pod in which this revision of the peer list has had no effect yet.
+    `at` can be any new text, because every change to the pod makes the kubelet sync it.
     """
 
     number: int
@@ -232,8 +232,8 @@ class ConfirmEnds(PodAction):
 
 @dataclass(frozen=True)
 class AskStack(PodAction):
-    """Ask the launcher in a pod for the stack of its program's main thread. This is no write to the
-    API server.
+    """Ask the launcher in a pod for the stack of its program's main thread. This action does not
+    write to the API server.
     """
 
 

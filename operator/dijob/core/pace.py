@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 # While jobs start, a write takes 10 ms on an idle machine and half a second on a busy one.
 TIMES = 30.0
 LONGEST_SECONDS = 60.0
-# A write that was rejected with 429 (too many requests) counts as one that took this long.
+# A write that was rejected with 429 (too many requests) is treated as a write that took this long.
 REFUSED_SECONDS = 2.0
 # WEIGHT is the share of the newest write in the average. Without writes, the average halves in
 # HALF_LIFE_SECONDS, since an old measurement says little about the present.

@@ -36,8 +36,8 @@ def next_list(ctx: Context) -> AddressList | None:
         # A program that starts without its Redis server fails after a while, and the failure would
         # be counted.
         return None
-    # The revision of the stale list counts as well, so that no revision is used twice, even if
-    # `listNumber` was removed from the status.
+    # The revision of the stale list is also taken into account, so that no revision is used twice,
+    # even if `listNumber` was removed from the status.
     last = ctx.next_status.last_renewal
     stale = last.list_number if last else 0
     return ctx.rendezvous.next_list(max(world.address_list.number, stale) + 1)
@@ -55,7 +55,8 @@ def with_new_revision(ctx: Context, due: AddressList) -> Context:
 
 def publish_peer_list(ctx: Context) -> tuple[Action, ...]:
     """Write the active list to the pods that do not have it, and remind kubelets that have missed
-    it. A pod whose program has not started waits while the job's Redis server is not ready.
+    it. While the job's Redis server is not ready, the list is not written to pods whose programs
+    have not started.
     """
     world = ctx.world
     if not world.list_is_active:

@@ -18,11 +18,12 @@ def budget_key(name: str) -> str:
 
 
 def missing_budgets(ctx: Context) -> tuple[CreateBudget, ...]:
-    """Return the creations of budgets that do not exist.
+    """Return the actions that create the missing budgets.
 
     Budgets are created when the ranks get their first peer list, so they do not delay the start of
-    the job. Until then no rank is Ready, and a budget protects only pods that are Ready. The name
-    must be stored, so that the budget is deleted in any case (status.budgets).
+    the job. Until then no rank is Ready, and a budget protects only pods that are Ready. A budget
+    is created only after its name is stored in status.budgets, so that the budget is always
+    deleted.
     """
     if not ctx.world.list_is_active:
         return ()
@@ -85,9 +86,10 @@ def _running_ranks(ctx: Context, budget: RankBudget) -> tuple[int, ...]:
 def _change_is_due(ctx: Context, budget: RankBudget, found: BudgetView) -> bool:
     """Whether a budget must be updated.
 
-    If a rank has succeeded, a smaller number is needed, but not if the budget allows no eviction
-    in any case. So the ranks of such a budget cost no write when they succeed. Ranks that have all
-    succeeded cost none either: the eviction API ignores the budgets of pods that have ended.
+    After a rank has succeeded, its budget needs a smaller number. A budget that allows no eviction
+    anyway keeps its number, so the successes of its ranks cause no write. If all ranks of a budget
+    have succeeded, no write is needed either, because the eviction API ignores the budgets of pods
+    that have ended.
     """
     least, there = _least_ready(ctx, budget), found.spec.get("minAvailable")
     wanted = budget_spec(ctx.job, budget.task, least)

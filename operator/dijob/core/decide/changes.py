@@ -2,7 +2,7 @@
 retried first.
 
 The rejection of a creation is stored under the kind and name of the object. The rejection of a
-change is stored under the kind of the change and the object's uid, so a pod that may not be patched
+change is stored under the kind of the change and the object's uid. So a pod that may not be patched
 can still be deleted, and the pod that replaces it starts without a back-off.
 """
 
@@ -27,7 +27,7 @@ Rejections = Mapping[str, ApiRejection]
 # The key for a status that the API server has not stored as written, because the installed CRD is
 # too old.
 STATUS = "patch dijob/status"
-# The changes to one of several objects of a job.
+# The actions that change or delete one of several objects of a job.
 OF_OBJECT = (
     PodAction
     | ChangePolicy

@@ -28,8 +28,8 @@ from dijob.reasons import Failed, Running, Succeeded
 # Most deletions are immediate. To save a status write, a deletion that takes less time than this is
 # not reported.
 REPORT_SECONDS = 3.0
-# How much longer than its time to live a job is kept until the history has recorded it. It is
-# bounded, so that a history that is down does not fill the cluster with jobs.
+# A job that dijob.history has not recorded yet is kept for this long after its time to live. The
+# time is bounded, so that jobs do not fill the cluster while dijob.history is down.
 RECORD_SECONDS = 3600.0
 
 
@@ -149,8 +149,9 @@ def _has_passed_gate(pod: Pod) -> bool:
 
 
 def time_to_live(ctx: Context) -> float | None:
-    """Return the seconds until a job that has ended is deleted; None if it is kept. A job that is
-    not recorded yet is kept for longer, and the annotation that ends this time is an event.
+    """Return the seconds until a job that has ended is deleted; None if it is kept. A job that
+    dijob.history has not recorded yet is kept for longer. The annotation that marks the job as
+    recorded triggers a reconciliation.
     """
     ttl, ended = (
         ctx.job.spec.ttl_seconds_after_finished,
@@ -163,8 +164,8 @@ def time_to_live(ctx: Context) -> float | None:
 
 
 def _awaits_record(ctx: Context) -> bool:
-    """Whether the job is still to be recorded. The annotation contains the uid, so that it is not
-    valid for a copy of the job.
+    """Whether dijob.history must still record the job. The annotation contains the uid, so that it
+    is not valid for a copy of the job.
     """
     meta = ctx.job.metadata
     return ctx.observed.keeps_history and meta.annotations.get(ANNOTATION_RECORDED) != meta.uid

@@ -74,7 +74,7 @@ class Context:
 
     @cached_property
     def stall(self) -> Standstill | None:
-        """The time for which the training has made no progress; None if this is not judged now."""
+        """The time for which the training has made no progress; None if it is not judged now."""
         return find_standstill(self.job, self.world, self.observed.progress, self.now)
 
     @cached_property
@@ -95,7 +95,7 @@ class Context:
 
         No rank starts before the server can be reached, because a program that cannot connect to
         the server fails after a while, and the job would count that failure. While one of the
-        server's objects is rejected or changed, the server counts as missing.
+        server's objects is rejected or changed, the server is treated as missing.
         """
         name, seen = self.world.gang.server, self.observed
         if not name:
@@ -196,8 +196,8 @@ def _selector(gang: Gang) -> str:
 
 
 def _budgets_to_record(job: DIJob, observed: Observed) -> str:
-    """Return the names of the job's PodDisruptionBudgets: those that it gets, and those that still
-    exist.
+    """Return the names of the job's PodDisruptionBudgets: those that its spec asks for, and those
+    that still exist.
     """
     none = job.status.ended or job.spec.suspend or job.status.suspend_time
     wanted = () if none else (one.name for one in wanted_budgets(job))

@@ -89,7 +89,7 @@ def decide(ctx: Context) -> JobDecision:
         return _decide_suspension(ctx)
     # Pods created from a different template would not match the running ones. A program that failed
     # may restart in its pod, because that pod keeps its template. Budgets do not depend on the
-    # template, and one that counts too many ranks would block drains.
+    # template, and a budget that counts too many ranks would block drains.
     if ctx.template_changed:
         due = (*program_starts.confirm_failures(ctx), *budgets.change_budgets(ctx))
         return JobDecision(ctx, ReportKind.PROGRESS, requeue.while_watching, due)

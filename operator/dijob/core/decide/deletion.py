@@ -1,5 +1,5 @@
-"""Deletes pods: gracefully, or by force if they stay Terminating on a lost node. That is the only
-case in which the operator deletes a pod by force.
+"""Deletes pods: gracefully, or by force if they stay Terminating on a lost node. A lost node is the
+only case in which the operator deletes a pod by force.
 """
 
 from collections.abc import Iterable

@@ -3,7 +3,7 @@
 Kueue cannot add pods to an admitted Workload, but it can replace the Workload with a larger one
 (Kueue's ElasticJobsViaWorkloadSlices). The larger Workload needs quota only for the additional
 ranks. While it waits, the job runs with the admitted ranks. When it is admitted, it becomes the
-job's Workload, and the job has its size (core/observed/slices.py).
+job's Workload, and the job grows to the size of this Workload (core/observed/slices.py).
 
 A waiting Workload is deleted only if its resourceVersion is the observed one. Otherwise, the
 operator could delete a Workload to which Kueue has just moved the quota of the running ranks.
@@ -24,7 +24,7 @@ class Obstacle(StrEnum):
 
     NONE = ""
     NOT_SUPPORTED = (
-        "the Kueue of this cluster cannot add ranks to a running job (its feature gate"
+        "Kueue in this cluster cannot add ranks to a running job (its feature gate"
         " ElasticJobsViaWorkloadSlices is off)"
     )
     TOPOLOGY = "Kueue chooses the nodes of this job, and cannot add ranks to such a job"

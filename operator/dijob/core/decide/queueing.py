@@ -7,8 +7,8 @@ Workload is watched, and nothing about it is stored elsewhere, so an operator th
 continues from the Workload alone.
 
 The order of the steps follows Kueue's own controllers (pkg/controller/jobframework/reconciler.go):
-the job stops, and when its pods are gone, the operator gives the reservation of quota back. Then
-Kueue puts the Workload into the queue again.
+the job stops, and when its pods are gone, the operator gives the quota reservation back. Then Kueue
+puts the Workload into the queue again.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,8 +34,9 @@ from dijob.core.render.scheduling.pod_set_names import pod_set_name
 from dijob.names import Engine
 from dijob.reasons import Succeeded
 
-# The reasons of an eviction after which Kueue puts the Workload into the queue at once. After the
-# others, Kueue itself does so when a back-off is over or the queue is active again.
+# After an eviction for one of these reasons, the Workload is put into the queue again at once.
+# After any other eviction, Kueue itself requeues the Workload when a back-off is over or the queue
+# is active again.
 REQUEUED_AT_ONCE: Final = ("Preempted", "NodeFailures")
 # The message of a condition in Kueue has at most this many characters.
 MESSAGE_LIMIT: Final = 1024
@@ -66,14 +67,14 @@ def is_held(ctx: Context) -> bool:
 
 
 def is_released(ctx: Context) -> bool:
-    """Whether the queue does not prevent that a suspended job starts."""
+    """Whether the queue allows a suspended job to start."""
     if not uses_queue(ctx):
         return True
     return ctx.observed.queue.known and not is_held(ctx)
 
 
 def pods_wait(ctx: Context) -> bool:
-    """Whether pods must wait until it is known where Kueue wants them."""
+    """Whether pods must wait until Kueue's placement of them is known."""
     return uses_queue(ctx) and not _placement_is_known(ctx.job, ctx.observed.queue)
 
 
@@ -147,8 +148,8 @@ def workload_is_missing(ctx: Context) -> bool:
 
 def is_outdated(ctx: Context) -> bool:
     """Whether the Workload of a waiting job must be replaced: it was created from another version
-    of the job, or to replace a smaller Workload. The latter kind has no minimum, so Kueue could
-    not admit it in part.
+    of the job, or to replace a smaller Workload. A Workload of the latter kind has no minimum, so
+    Kueue could not admit only some of its pods.
     """
     seen = ctx.observed.queue
     if _differs(seen):
@@ -166,8 +167,8 @@ def _differs(seen: QueueView) -> bool:
 
 
 def running_actions(ctx: Context) -> tuple[Action, ...]:
-    """Report the state of a job that runs: whether its ranks are ready, and how many of them need
-    their quota no longer.
+    """Report the state of a job that runs: whether its ranks are ready, and how many of its ranks
+    no longer need their quota.
     """
     seen, found = ctx.observed.queue, ctx.observed.queue.workload
     if not seen.known or found is None:
@@ -220,7 +221,7 @@ Changes = Mapping[str, tuple[str, str, str]]
 
 
 def _release(ctx: Context, found: Workload) -> ReportWorkload:
-    """Return the report that gives the reservation of an evicted Workload back."""
+    """Return the report that gives back the quota reservation of an evicted Workload."""
     evicted = found.condition("Evicted")
     reason, message = str(evicted.get("reason")), str(evicted.get("message") or "")
     requeued = "True" if reason in REQUEUED_AT_ONCE else "False"
@@ -233,11 +234,13 @@ def _release(ctx: Context, found: Workload) -> ReportWorkload:
         changes["PodsReady"] = ("False", "WaitForStart", NOT_READY)
     status: dict[str, Any] = {
         "admission": None,
-        # Kueue would assign only the other pods, and the next admission bounds the job's size.
+        # Cleared, because otherwise Kueue would assign quota only to the other pods, and the next
+        # admission limits the size of the job.
         "reclaimablePods": None,
         "conditions": _with_conditions(ctx, found, changes),
     }
-    # Kueue counts how long a Workload with a limit has run in all its admissions.
+    # If a Workload has maximumExecutionTimeSeconds, that limit applies to the total time of all its
+    # admissions.
     since = parse_time(found.condition("Admitted").get("lastTransitionTime"))
     if since is not None and found.is_true("Admitted"):
         ran = max(0, int((ctx.now - since).total_seconds()))
@@ -249,8 +252,8 @@ NOT_READY: Final = "Not all pods are ready or succeeded"
 
 
 def _ready_condition(ctx: Context, found: Workload) -> Changes:
-    """Return the change of PodsReady that is due; {} if none is. Kueue takes a missing condition as
-    False, so a job that has never been ready needs none.
+    """Return the change to the condition PodsReady that is due; {} if none is. Kueue takes a
+    missing condition as False, so a job that has never been ready needs none.
     """
     before = found.condition("PodsReady")
     if _is_ready(ctx) == (before.get("status") == "True"):
@@ -274,9 +277,9 @@ def _is_ready(ctx: Context) -> bool:
 
 
 def _reclaimable(ctx: Context, found: Workload) -> Mapping[str, int]:
-    """Return, for each pod set, how many of its pods need their quota no longer: the ranks that
-    have succeeded, and those that the job has no more. {} if Kueue knows all of them. Kueue accepts
-    only larger numbers.
+    """Return, for each pod set, how many of its pods no longer need their quota: the ranks that
+    have succeeded, and those that the job no longer has. {} if Kueue knows all of them. Kueue
+    accepts only larger numbers.
     """
     job, wanted = ctx.job, dict(found.reclaimable)
     last = job.pod_sets[-1]
@@ -285,10 +288,11 @@ def _reclaimable(ctx: Context, found: Workload) -> Mapping[str, int]:
         done = sum(_is_gone(ctx, rank) for rank in _succeeded_in(job, one))
         removed = 0
         if one is last:
-            # The pods of ranks that the job has no more may still hold their nodes.
+            # The pods of ranks that the job no longer has may still hold their nodes.
             alive = max((rank + 1 for rank in ctx.world.pods), default=0)
             size = max(one.replicas, alive - one.first)
-            # Kueue subtracts the number from the count of the pod set, not of its admission.
+            # Kueue subtracts this number from the count in the pod set, not from the admitted
+            # count.
             if done + found.assigned_count(name) > size:
                 removed = found.counts.get(name, 0) - size
         if (count := done + max(0, removed)) > wanted.get(name, 0):
@@ -297,15 +301,15 @@ def _reclaimable(ctx: Context, found: Workload) -> Mapping[str, int]:
 
 
 def _is_gone(ctx: Context, rank: int) -> bool:
-    """Whether a rank that has succeeded uses no node. A sidecar may still run in its pod."""
+    """Whether a succeeded rank no longer uses a node. A sidecar may still run in its pod."""
     pod = ctx.world.pods.get(rank)
     return pod is None or pod.finished
 
 
 def _succeeded_in(job: DIJob, pod_set: PodSet) -> frozenset[int]:
     """Return the ranks of a pod set that have succeeded for good. With a gang restart, a loss also
-    restarts ranks that have succeeded, unless their whole task has. Ranks that are not in the peer
-    list cannot join a task that has succeeded.
+    restarts ranks that have succeeded, unless their whole task has succeeded. Ranks that are not in
+    the peer list cannot join a task that has succeeded.
     """
     if job.restart_scope == "Job" and job.spec.runtime.traits.fixed_membership:
         return frozenset()

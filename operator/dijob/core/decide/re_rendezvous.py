@@ -35,8 +35,8 @@ def failure_loss(ctx: Context) -> Loss | None:
 
 
 def _group_loss(ctx: Context) -> Loss | None:
-    """Return the loss of the groups in which a rank has failed. A group that restarts already does
-    not restart again. A rank that has not joined its group yet restarts alone.
+    """Return the loss of the groups in which a rank has failed. A group that is already restarting
+    does not restart again. A rank that has not joined its group yet restarts alone.
     """
     world, pods = ctx.world, ctx.world.pods
     failed = [
@@ -71,7 +71,7 @@ def describe_rule(ctx: Context, rank: int) -> str:
 
 def size_change_loss(ctx: Context) -> Loss | None:
     """If the job was resized, but its programs cannot gain or lose members while they run, return a
-    loss of all these ranks; else None.
+    loss of the ranks that must restart; else None.
     """
     world, size = ctx.world, ctx.rendezvous.next_size
     if world.list_is_stale:
@@ -87,8 +87,8 @@ def size_change_loss(ctx: Context) -> Loss | None:
 
 
 def _group_size_change(ctx: Context) -> Loss | None:
-    """If the next list of ranks that restart already also changes the size of a group that still
-    runs, return a loss that includes the group; else None.
+    """If ranks are already restarting, and their next list also changes the size of a group that
+    still runs, return a loss that includes this group; else None.
     """
     world, was = ctx.world, ctx.world.listed_size
     # The pods of ranks that are no longer desired are deleted before there is a list.

@@ -39,7 +39,7 @@ UNKNOWN_SECONDS = 1.0
 ASK_AGAIN_SECONDS = 30.0
 
 
-# Returns, for one branch of the plan, the seconds until the next reconciliation. The arguments are
+# Returns the seconds until the next reconciliation, for one branch of the plan. The arguments are
 # the context, and the status that the branch writes.
 When = Callable[[Context, Status], float]
 

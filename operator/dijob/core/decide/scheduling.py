@@ -37,8 +37,8 @@ def gang_of_pods(ctx: Context) -> EngineGang | None:
 
 def needed_count(ctx: Context) -> int:
     """Return how many ranks must have nodes at the same time: minAvailable, but at most the ranks
-    that must still run. While the job runs, these are the ranks of its peer list, because it does
-    not wait for those that have not joined.
+    that must still run. While the job runs, these are the ranks of its peer list, because the job
+    does not wait for ranks that have not joined.
     """
     world, gang = ctx.world, ctx.world.gang
     size = min(world.size, gang.size) if world.list_is_active else gang.size
@@ -61,8 +61,8 @@ def object_count(ctx: Context) -> int:
 
 def unsupported_field(ctx: Context) -> str:
     """Return the field of the job that its engine does not use, and what to do; "" if there is
-    none. If the job itself chooses the engine, such a job is Invalid. But its engine may be that of
-    the operator. A job that asks for a queue must not run outside of all queues.
+    none. A job that sets such a field and chooses its engine itself is Invalid. But the engine can
+    also be the operator's default. A job that asks for a queue must not run outside of all queues.
     """
     found = next(unsupported_fields(ctx.job, ctx.observed.scheduling.engine), None)
     return f"{found.field} {found.message}" if found else ""
@@ -75,16 +75,16 @@ def dropped_field(ctx: Context) -> str:
 
 
 def object_is_missing(ctx: Context) -> bool:
-    """Whether the cluster can have the engine's object, and does not."""
+    """Whether the cluster serves the API of the engine's object, but the object does not exist."""
     seen = ctx.observed.scheduling
     absent = seen.served and seen.known and seen.found is None
     return bool(engine_row(ctx).kind) and absent and not unsupported_field(ctx)
 
 
 def pods_wait(ctx: Context) -> bool:
-    """Whether pods must wait for the engine's object. The API server drops the field of the pod
-    that refers to the object if it does not serve the API, and the pods would then be scheduled one
-    by one.
+    """Whether pods must wait for the engine's object. If the API server does not serve the API of
+    the object, it drops the field of the pod that refers to the object. The pods would then be
+    scheduled one by one.
     """
     if unsupported_field(ctx):
         return True

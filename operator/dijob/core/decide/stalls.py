@@ -19,11 +19,12 @@ from dijob.core.membership.stalls import Standstill, is_counted, slowest_ranks
 from dijob.names import StallPolicy
 from dijob.reasons import AddressesReady, ProgressStalled
 
-# How long the report waits for the answers of the launchers, so that one write has everything.
+# How long the report waits for the answers of the launchers, so that a single write contains
+# everything.
 PATIENCE_SECONDS = 15.0
 # Stored times are truncated to seconds.
 STAMPED_SECONDS = 0.5
-# A progress that the operator waits for is noticed after this time, if its launcher does not tell.
+# The operator checks for new progress after this time, in case no launcher reports it.
 LOOK_AGAIN_SECONDS = 60.0
 
 
@@ -64,8 +65,8 @@ def stall_loss(ctx: Context) -> Loss | None:
     """Return the restart of the slowest ranks as a loss; None if no restart is due.
 
     The operator restarts ranks only if their launchers say that there is no progress, not if they
-    are silent. A restart that would be one failure too many does not take place: the job is
-    reported as stalled rather than failed.
+    are silent. If the restart would exceed backoffLimit, nothing restarts: the job is reported as
+    stalled rather than failed.
     """
     status, stall = ctx.job.status, due_stall(ctx)
     if ctx.job.spec.stall_policy is not StallPolicy.RESTART or stall is None:
@@ -83,8 +84,8 @@ def stall_loss(ctx: Context) -> Loss | None:
 
 
 def record_restart(ctx: Context, loss: Loss) -> Context:
-    """Return the context with the restart counted as a failure, and recorded so that it is the only
-    one.
+    """Return the context with the restart counted as a failure, and recorded so that it is not
+    repeated.
     """
     status, rank = ctx.next_status, min(loss.lost)
     stall = (status.stall or Stall()).model_copy(update={"restarted": compact_ranks(loss.lost)})
@@ -102,7 +103,7 @@ def record_restart(ctx: Context, loss: Loss) -> Context:
 
 
 def describe_stall(stall: Standstill) -> str:
-    """Return since when there is no progress, and at which iteration."""
+    """Describe since when there has been no progress, and at which iteration."""
     at = f" (iteration {stall.iteration})" if stall.iteration is not None else ""
     return f"no progress since {format_time(stall.since)}{at}"
 

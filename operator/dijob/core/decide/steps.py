@@ -64,7 +64,8 @@ def default_replicas(ctx: Context) -> tuple[Action, ...]:
     with tasks, it is the size of the last task, and follows that task's own field and bounds
     (api/last_task.py).
     """
-    # How many fewer ranks the job has here than in its spec.
+    # The number of ranks in the spec that Kueue has not admitted. `ctx.job` does not include these
+    # ranks.
     held = ctx.observed.queue.held_back
     spec, record = ctx.job.spec, task_record(ctx.job.spec)
     known = ctx.job.metadata.annotations.get(names.ANNOTATION_LAST_TASK, "")
@@ -108,7 +109,7 @@ def held_workload(ctx: Context) -> tuple[Action, ...]:
 
 
 def _queue_actions(ctx: Context) -> tuple[Action, ...]:
-    """Report the state of a running job to its queue, and ask for the quota with which it grows."""
+    """Report a running job's state to its queue, and request the quota that it needs to grow."""
     key = growth.growth_key(ctx)
     may_create = growth.growth_is_missing(ctx) and may_try(ctx, key)
     grows = growth.growth_actions(ctx, may_create) if queueing.uses_queue(ctx) else ()

@@ -17,16 +17,16 @@ from dijob.core.members import Gang, compact_ranks, parse_ranks
 from dijob.core.observed.views import Observed, Pod
 
 # The placeholder for a rank that has succeeded. The rank's own address may belong to another job by
-# now. If it belongs to no pod, NNG hangs silently. A connection to the placeholder is refused, and
-# NNG retries it indefinitely without harm. No DI-engine process listens here, because DI-engine
-# listens on the pod's own address (ding/entry/cli_parsers/k8s_parser.py).
+# now. If that address belongs to no pod, NNG hangs silently. A connection to the placeholder is
+# refused, and NNG retries it indefinitely without harm. No DI-engine process listens here, because
+# DI-engine listens on the pod's own address (ding/entry/cli_parsers/k8s_parser.py).
 PLACEHOLDER = "127.0.0.2"
-# The text of a list that a pod has, but whose addresses are not known.
+# The text of a pod's list if the addresses in the list are not known.
 UNKNOWN = "?"
 
 
 def proof_of(made: AddressList) -> ListProof:
-    """Return the fields that the status stores about a list, besides the revision."""
+    """Return the fields that the status stores about a list, in addition to the revision."""
     finished = compact_ranks(
         rank for rank, address in enumerate(made.addresses) if address == PLACEHOLDER
     )
@@ -34,7 +34,7 @@ def proof_of(made: AddressList) -> ListProof:
 
 
 def newest_list(gang: Gang, pods: Mapping[int, Pod], status: Status) -> AddressList:
-    """Return the newest list. The result has no addresses if no known addresses have the digest."""
+    """Return the newest list. It has no addresses if no known addresses match the digest."""
     number, proof = status.list_number, status.address_list
     if proof is not None:
         copies = (AddressList(number, pod.copy.address_list.text) for pod in pods.values())
@@ -150,8 +150,8 @@ def _inferred_copy(pod: Pod, status: Status) -> ListCopy:
     """Return what the status implies about a pod whose launcher has no list, or has not reported
     its list to this operator.
 
-    If the rank had to restart, its program is assumed to have the stale list. If it has ended for a
-    newer revision, the former operator has requested that.
+    If the rank had to restart, its program is assumed to have the stale list. If the program has
+    exited because of a newer revision, the previous operator has requested that restart.
     """
     last, copy, ended_for = status.last_renewal, pod.copy, pod.containers.ended_for
     if last is None or not (pod.has_started and _had_to_restart(pod, last)):
@@ -159,7 +159,7 @@ def _inferred_copy(pod: Pod, status: Status) -> ListCopy:
     if last.list_number < ended_for <= status.list_number:
         return replace(copy, renew_from=ended_for)
     if not (pod.containers.restarts or pod.containers.ended):
-        # Only the pod's own address in the list is known: the program still runs at it.
+        # Only the pod's own address in the list is known, because the program still uses it.
         own = ",".join([*[UNKNOWN] * pod.rank, pod.ip])
         return replace(copy, address_list=AddressList(last.list_number, own))
     is_stale = last.list_number == status.list_number
@@ -169,7 +169,7 @@ def _inferred_copy(pod: Pod, status: Status) -> ListCopy:
 def unaccounted_ranks(gang: Gang, pods: Mapping[int, Pod], status: Status) -> tuple[int, ...]:
     """Return the ranks of the newest list that have not succeeded and have no known pod.
 
-    The controller gets such a pod by its name before the rank counts as lost: somebody may have
+    The controller gets such a pod by its name before the rank is treated as lost: somebody may have
     removed the label by which the watch selects the pod.
     """
     if status.address_list is None:

@@ -74,9 +74,9 @@ def pods_to_release(rendezvous: Rendezvous, status: Status) -> tuple[Pod, ...] |
 
 def _end_of_pause(rendezvous: Rendezvous, status: Status) -> GivenBack | None:
     """If a job that waits for its next attempt can start the attempt now, return the record to
-    store; else None. It can if one of its kept pods was bound to a node, because then there is
-    capacity. This does not apply if another job was waiting too: the pod has then only taken the
-    capacity that was released for the other job.
+    store; else None. The attempt can start if one of the kept pods was bound to a node, because
+    this shows that there is capacity. This does not apply if another job was waiting too: the pod
+    has then only taken the capacity that was released for the other job.
     """
     world, now, given = rendezvous.world, rendezvous.now, status.given_back
     if not given or not world.no_rank_runs or seconds_until_retry(status, now) <= 0:

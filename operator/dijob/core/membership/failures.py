@@ -71,8 +71,8 @@ def read_ledger(status: Status, gang: Gang) -> FailureAccount:
 
 
 def with_successes(ledger: FailureAccount, world: World, policy: Policy) -> FailureAccount:
-    """Return the account with the ranks that have succeeded according to their pods. Before the
-    first list of a job that was resumed, a group with other ranks to run has no successes.
+    """Return the account with the ranks that have succeeded according to their pods. Until a
+    resumed job has its first list, a group in which other ranks must still run has no successes.
     """
     done = frozenset(
         rank for rank in gang_restart.succeeded_ranks(world) if policy.is_counted(world.pods[rank])
@@ -100,7 +100,7 @@ def with_failures(
     - failures of a pod whose address has changed, because its sandbox died (a reboot of its node);
       a pod whose sandbox has just died is judged when it has a new one;
     - a failure that the kubelet did not observe, because the sandbox died with the program: after a
-      restart, the operator may not know the former address;
+      restart, the operator may not know the previous address;
     - requested restarts with a new peer list;
     - failures of the `failed_without_redis` ranks, unless a rule matches them.
 
@@ -200,7 +200,7 @@ def _restarted_on_purpose(pod: Pod, before: Charge, new: int) -> int:
     """Return how many of a pod's `new` container terminations were deliberate restarts by the
     kubelet, whatever their exit codes.
 
-    A container counts if its image changed, or its resources under the resize policy
+    A container counts if its image changed, or if its resources changed under the resize policy
     RestartContainer. Changes count if they happened after the container started, and were not
     counted before. If a restart rule of one container restarts all containers, each of them counts.
     """
@@ -212,7 +212,7 @@ def _restarted_on_purpose(pod: Pod, before: Charge, new: int) -> int:
 
 
 def _ended_unobserved(pod: Pod) -> bool:
-    """Whether the kubelet did not observe the last termination in a pod that lives on."""
+    """Whether the kubelet did not observe the last termination in a pod that has not failed."""
     return not pod.failed and is_unobserved_end(pod.containers.last_end)
 
 

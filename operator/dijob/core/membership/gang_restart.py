@@ -40,9 +40,9 @@ def lasting_successes(world: World, restarting: Set[int]) -> frozenset[int]:
 
 
 def complete_successes(world: World, succeeded: frozenset[int]) -> frozenset[int]:
-    """Return those of the ranks that have succeeded which need not restart when a job starts
-    without a peer list. A group may have got more ranks, or may be a group only since the job was
-    suspended: its ranks can only start together.
+    """Return the succeeded ranks that need not restart when a job starts without a peer list.
+    During a suspension, a group may have gained ranks, or may have become a group. Its ranks can
+    only start together.
     """
     wanted = frozenset(range(world.gang.size)) - succeeded
     groups = tuple(group for group in world.gang.groups if _any_in(group, wanted))
@@ -73,9 +73,9 @@ def is_closing(world: World, rank: int) -> bool:
 
 
 def blocked_on_completed(world: World) -> dict[int, frozenset[int]]:
-    """Return the ranks that are blocked on completed peers, with these peers: they crashed after
-    another rank of their group had succeeded, and would wait for it indefinitely after a restart in
-    their pods.
+    """Return the ranks that are blocked on completed peers, each with these peers. Such a rank
+    crashed after another rank of its group had succeeded. After a restart in its pod, the crashed
+    rank would wait for the completed rank indefinitely.
     """
     found = dict[int, frozenset[int]]()
     for group in world.gang.groups if world.list_is_active else ():

@@ -202,9 +202,10 @@ def is_outdated(world: World) -> bool:
 
 
 def _seconds_since_arrival(rendezvous: Rendezvous, pod: Pod) -> float:
-    """Return the seconds since a pod arrived. If the time is unknown, the pod arrived long ago, so
-    return the length of the join window. The clock of the pod's node may be minutes ahead of the
-    operator's, so the result is at least the time since the operator first saw the pod.
+    """Return the seconds since a pod arrived. If the time is unknown, the pod is assumed to have
+    arrived long ago, so the result is the length of the join window. The clock of the pod's node
+    may be minutes ahead of the operator's, so the result is at least the time since the operator
+    first saw the pod.
     """
     seconds, now = seconds_since(_arrival_time(pod), rendezvous.now), rendezvous.now
     if seconds is None:
@@ -215,7 +216,7 @@ def _seconds_since_arrival(rendezvous: Rendezvous, pod: Pod) -> float:
 
 def _arrival_time(pod: Pod) -> str:
     """Return the time when the pod's image was on the node. All nodes pull a large image at the
-    same time, which takes minutes. The join window must not start before the image is there.
+    same time, which takes minutes. The join window must not start before the image is on the node.
     Otherwise, ranks whose nodes take a little longer would miss it.
     """
     return pod.containers.gate_started or pod.placement.placed

@@ -1,9 +1,9 @@
-"""Decides since when the training of a job makes no progress, and which ranks hold it up.
+"""Decides since when the training of a job has made no progress, and which ranks hold it up.
 
 The time without progress is derived from the reports of the launchers, which say how long ago their
-programs made progress, and from the status. So it does not depend on how long an operator runs. It
-counts only while all ranks are Ready, from the moment when the last of them became Ready
-(docs/decisions/064).
+programs made progress, and from the status. So the time does not depend on how long an operator has
+been running. It counts only while all ranks are Ready, from the moment when the last of them became
+Ready (docs/decisions/064).
 """
 
 from collections.abc import Iterator
@@ -19,8 +19,9 @@ from dijob.names import Activity
 # A launcher reports times without progress in whole seconds, and a status has whole seconds. Two
 # times that differ by at most this are the same.
 ROUNDING_SECONDS = 2.0
-# From this percentage on, the training process only waits for data, so the other ranks hold it up.
-# The average of 30 s (dijob_runtime/waiting.py) reaches it 70 s after the last data.
+# If the training process spends at least this percentage of its time waiting for data, the other
+# ranks hold it up. The average of 30 s (dijob_runtime/waiting.py) reaches this percentage 70 s
+# after the last data.
 WAITING_PERCENT = 90
 
 
@@ -30,8 +31,8 @@ class Standstill:
 
     `seconds` is the time since `since`, and `iteration` the last iteration that was reported.
     `known`: the status has a stall since that time. `moved`: the training has made progress since
-    all ranks became Ready. `direct`: the launchers of all ranks are connected, so the silence is
-    that of the programs.
+    all ranks became Ready. `direct`: the launchers of all ranks are connected, so a lack of reports
+    means that the programs make no progress.
     """
 
     since: datetime
@@ -69,8 +70,8 @@ def find_standstill(
 
 def slowest_ranks(world: World, progress: JobProgress) -> frozenset[int]:
     """Return the ranks that hold up the training: the one with the lowest iteration that made no
-    progress for the longest time. If all ranks that train wait for data, these are the other ranks.
-    If no rank has made progress since its program started, these are all ranks.
+    progress for the longest time. If all ranks that train wait for data, the result is the other
+    ranks. If no rank has made progress since its program started, the result is all ranks.
     """
     training = {rank: one for rank, one in _of_ranks(world, progress) if one and one.moved}
     others = frozenset(world.unfinished) - training.keys()
@@ -112,6 +113,7 @@ def _times_of_progress(world: World, progress: JobProgress) -> Iterator[datetime
     for _, one in _of_ranks(world, progress):
         if one and one.moved:
             yield one.moved
-    # The rank that made the progress may have finished. The others may then end without any.
+    # The rank that made the progress may have finished. The others may then finish without making
+    # any progress.
     if not world.succeeded and (reported := parse_time(progress.reported)):
         yield reported

@@ -77,9 +77,9 @@ class World:
     @cached_property
     def size(self) -> int:
         """The number of ranks in the world. If a list is active, these are the ranks in the list.
-        If the list is stale, they are the ranks of that list that are still desired. Those above
-        all other ranks count only if they restart, run or belong to a task that is a group. Without
-        a list, the size is the gang's minimum.
+        If the list is stale, they are the ranks of that list that are still desired. Ranks at the
+        end of the list are left out if they neither restart nor run, and belong to no task that is
+        a group. Without a list, the size is the gang's minimum.
         """
         if self.list_is_active:
             return len(self.address_list.addresses) or self.listed_size or self.gang.size
@@ -127,8 +127,8 @@ class World:
 
     @cached_property
     def survivors(self) -> tuple[int, ...]:
-        """The ranks that run, or may run, with a list that is correct for all peers that they
-        connect to.
+        """The ranks that run, or may run, with the correct addresses of all peers that they connect
+        to.
         """
         staying = (rank for rank in self.wanted if rank not in self.renewing)
         return tuple(rank for rank in staying if (pod := self.pods.get(rank)) and pod.has_list)

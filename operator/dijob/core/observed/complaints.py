@@ -1,5 +1,5 @@
-"""Extracts, from a pod's raw status and the warning events about it, the reason that the cluster
-reports if the pod does not start or run.
+"""Extracts the reason that the cluster reports if a pod does not start or run, from the pod's raw
+status and from the warning events about it.
 
 The message must be stable. For the same problem, a kubelet alternates between two reasons, and an
 event and the status report the problem at different times. If the texts differed, the job's
@@ -84,7 +84,7 @@ def event_warning(event: Body, main: str, volumes: tuple[tuple[str, str], ...] =
     (pairs of image and name); "" if the event only repeats another one.
 
     If a kubelet cannot pull an image, an event reports this at once, and the pod's status ten
-    seconds later. The message is the same for both.
+    seconds later. Both result in the same message.
     """
     reason, message = event.get("reason"), str(event.get("message") or "")
     if message in _REPEATS:
@@ -100,16 +100,17 @@ def event_warning(event: Body, main: str, volumes: tuple[tuple[str, str], ...] =
 
 
 def _subject(spec: Body, container: Body, main: Iterable[Body]) -> str:
-    """Return what a message about a container reports: the container, or an image volume whose
-    image cannot be pulled. The kubelet reports that for the containers that mount the volume.
+    """Return the subject of a message about a container: the container, or an image volume whose
+    image cannot be pulled. The kubelet reports a failed pull of a volume's image for the containers
+    that mount the volume.
     """
     volume = _missing_volume(spec, container)
     return f"volume {volume[1]}" if volume else f"container {_user_container(container, main)}"
 
 
 def _missing_volume(spec: Body, container: Body) -> tuple[str, str] | None:
-    """Return the image and the name of the volume whose image cannot be pulled; None if it is the
-    image of the container.
+    """Return the image and the name of the volume whose image cannot be pulled; None if the
+    container's own image cannot be pulled.
     """
     waiting = (container.get("state") or {}).get("waiting") or {}
     message, own = str(waiting.get("message") or ""), wanted_image(spec, container)
@@ -168,8 +169,8 @@ def unpulled_image(spec: Body, container: Body) -> str:
 
 
 def _pull_failure(image: str, message: str) -> str:
-    """Return the same message for both reasons between which the kubelet alternates. It names the
-    image once.
+    """Return the same message for both reasons between which the kubelet alternates. The message
+    names the image once.
     """
     parts = message.split(": ") if image else []
     cause = ": ".join(part for part in parts if image not in part and part not in PULL_NOISE)

@@ -30,8 +30,8 @@ RENEWED = re.compile(r"dijob: renewal, list ([0-9]{1,15})\b")
 ALONE = "dijob: this rank works alone: "
 # The launcher's termination message for a program whose arguments conflict with the job.
 OTHERWISE = "dijob: this program says otherwise: "
-# The reason of a container that is restarted together with all other containers of its pod, because
-# one of them has a rule RestartAllContainers (Kubernetes 1.36, pkg/kubelet:
+# The reason in the status of a container that is restarted together with all other containers of
+# its pod, because one of them has a rule RestartAllContainers (Kubernetes 1.36, pkg/kubelet:
 # RestartingAllContainers).
 RESTARTED_WITH_ALL = "RestartingAllContainers"
 # The init containers that the operator adds.
@@ -43,10 +43,9 @@ class Containers:
     """The state of a pod's containers. Fields that do not name a container are about the main one.
 
     Failures of all containers: `failures` is how often containers have ended with an error so far.
-    Ends for a requested restart count, and so do ends after which the container has not been
-    restarted yet.
-    `init_failures` is how many of these failures are due to init containers that are down now.
-    Sidecars never count.
+    The number includes ends for a requested restart, and ends after which the container has not
+    been restarted yet. `init_failures` is how many of these failures are due to init containers
+    that are down now. Sidecars never count.
 
     The pod: `sandbox` is false if the pod's sandbox has died, with everything in it, and no new one
     is known yet (sandbox.py). `all_ended`: no container is running or will be restarted.
@@ -60,8 +59,8 @@ class Containers:
     are when it started and when it last ended, `restarts` is how often it has been restarted.
     `ended_for` is the revision for which it was last restarted on request; 0 if it ended for
     another reason. `unrecorded`: its last termination is no longer known. `last_end` is its last
-    termination, or that of another container that failed. If there is none, it may be a termination
-    that the kubelet has not recorded.
+    termination, or that of another container that failed. If neither is recorded, `last_end` may be
+    an end of which the kubelet has no record.
     """
 
     failures: int = 0
@@ -115,8 +114,8 @@ def has_not_started(status: Body) -> bool:
 
     The gate starts only when the main container's image is on the node. An init container of the
     template says nothing about that image, but it may wait for the program of another rank. So the
-    pod must count as arrived once such an init container has started. Otherwise that container and
-    the other rank would wait for each other indefinitely.
+    pod must be treated as arrived once such an init container has started. Otherwise that container
+    and the other rank would wait for each other indefinitely.
     """
     return not any(
         _has_started(one)
@@ -227,8 +226,8 @@ def last_end(spec: Body, status: Body, main: Body) -> ContainerEnding | None:
     last termination of the first other container that has ended with an error and whose
     terminations count.
 
-    If there is no such record, return the unrecorded end of the first container that has one. The
-    status of a failed pod says more than that.
+    If there is no such record, return the unrecorded end of the first container that has one. For a
+    failed pod, return None instead, because its status says more than an unrecorded end.
     """
     every = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
     free = uncounted_containers(spec)

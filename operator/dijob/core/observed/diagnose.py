@@ -209,7 +209,7 @@ def _why_not_ready(rank: int, observed: Observed, now: datetime, expected: Expec
 
 def _is_unusual(began: str, now: datetime) -> bool:
     """Whether a state that began at this time is too old to be part of a normal start. An unknown
-    time counts as too old.
+    time is treated as too old.
     """
     seconds = seconds_since(began, now)
     return seconds is None or seconds >= STARTS_SECONDS

@@ -50,7 +50,8 @@ HEADLINE_LIMIT = 200
 # the container. Docker reports 255 and Error for a reboot and for a crash, so with Docker a reboot
 # counts as a crash.
 UNSEEN = (("Unknown", 255), ("ContainerStatusUnknown", 137))
-# The reason of a failure of which the container's status has no record, and so no exit code.
+# The reason of a failure that is not recorded in the container's status, so that its exit code is
+# unknown.
 UNRECORDED = "Unknown"
 
 

@@ -124,7 +124,7 @@ def controller_of(meta: Body) -> Body:
 
 def parse_number(text: Any) -> int:
     """Read a number that the operator has written, from text that anyone can edit. Any other text,
-    and a number too large for the status, counts as 0.
+    and a number too large for the status, is read as 0.
     """
     return (parse_natural(text) if isinstance(text, str) else None) or 0
 
@@ -180,8 +180,8 @@ def _needed_image(spec: Body, name: str) -> str:
     """Return the image that the pod's gate and main container need.
 
     Return "" if this pod may be unable to start although another pod with this image runs on the
-    node: each start asks the registry, or an init container of the template needs its own image
-    first.
+    node. This can happen if each start contacts the registry, or if an init container of the
+    template needs its own image first.
     """
     main, before = _find_container(spec, name), spec.get("initContainers") or ()
     own = any(c.get("name") not in OURS for c in before)

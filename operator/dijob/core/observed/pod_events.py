@@ -29,7 +29,7 @@ PROBED = re.compile(r"(Liveness|Readiness|Startup) probe (?:failed|errored[^:]*)
 # pkg/kubelet/kuberuntime: startContainer).
 HOOK_FAILED = "FailedPostStartHook"
 # The reasons of events about a whole pod that explain the end of its containers. If the kubelet has
-# a record of an end, that record says more.
+# a record of an end, that record is more informative.
 KILLS = ("Evicted", "OOMKilling", "Preempting")
 
 
@@ -95,14 +95,14 @@ def kill_cause(
 
 
 def end_before(key: End, known: Iterable[End]) -> str:
-    """Return when a container ended before the end `key`, if one of the `known` ends says so; else
-    "".
+    """Return the time of the container's last known end before the end `key`; "" if none of the
+    `known` ends is an earlier one.
     """
     return max((at for *whose, at in known if whose == list(key[:2]) and at < key[2]), default="")
 
 
 def with_causes(pod: Pod, causes: Mapping[End, str]) -> Pod:
-    """Return the pod, with the cause of its last termination added there and to its complaint."""
+    """Return the pod, with the cause added to its last termination and to its complaint."""
     for key, end, _ in unexplained_ends([pod]):
         if cause := causes.get(key, ""):
             known = replace(end, cause=cause)

@@ -21,8 +21,8 @@ def parse_policy(body: Mapping[str, Any]) -> Child:
 
 
 def spec_digest(spec: Mapping[str, Any]) -> str:
-    """Return a hash of a policy's spec. The hash stays the same when the API server stores the
-    spec.
+    """Return a hash of a policy's spec. The spec that the operator sends and the spec that the API
+    server stores have the same hash.
     """
     text = json.dumps(_canonical_value(spec), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-# JSON readers keep integers up to this number exactly.
+# JSON parsers represent integers up to this number exactly.
 MOST_COUNT = 2**53
 # The launcher sends at most this many bytes (its stacks/stacks.go).
 MOST_STACK = 4096
@@ -46,8 +46,8 @@ class RankProgress:
 
     `connected`: its launcher is connected. `moved` is when the rank last made progress since its
     program started (None: never). `asked`: the launcher has been asked for the stack of the
-    program's main thread since then. `stack` is its answer, as faulthandler writes it ("": the
-    program did not answer), or None if it has not answered yet.
+    program's main thread since that progress. `stack` is its answer, as faulthandler writes it ("":
+    the program did not answer), or None if it has not answered yet.
     """
 
     connected: bool = False
@@ -61,7 +61,8 @@ class RankProgress:
 @dataclass(frozen=True, slots=True)
 class JobProgress:
     """The progress of a job with stallSeconds. `reported` is when the job last made progress
-    according to its newest report, also of an earlier run of its programs ("": there was none).
+    according to its newest report, even if the report is from an earlier run of its programs ("":
+    there is no report).
     """
 
     reported: str = ""

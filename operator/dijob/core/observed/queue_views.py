@@ -37,7 +37,8 @@ class Workload:
     name: str
     uid: str
     owner: str
-    # A new version without other changes is no news.
+    # Left out of comparisons, because a new version without other changes does not matter to the
+    # job.
     version: str = field(default="", compare=False)
     digest: str = ""
     queue: str = ""
@@ -62,30 +63,30 @@ class Workload:
 
     @property
     def reserves(self) -> bool:
-        """Whether it has a reservation of quota."""
+        """Whether the Workload has a quota reservation."""
         return self.is_true("QuotaReserved")
 
     @property
     def evicted(self) -> bool:
-        """Whether its job must stop."""
+        """Whether the job of the Workload must stop."""
         return not self.active or self.is_true("Evicted")
 
     @property
     def runs(self) -> bool:
-        """Whether its job may run."""
+        """Whether the job of the Workload may run."""
         admitted = self.reserves and self.is_true("Admitted") and bool(self.assigned)
         over = self.is_true("Finished") and not self.replaced
         return admitted and not (self.deleting or self.evicted or over)
 
     @property
     def replaced(self) -> bool:
-        """Whether Kueue has moved its quota to the larger Workload that replaces it."""
+        """Whether Kueue has moved the Workload's quota to a larger Workload that replaces it."""
         finished = self.condition("Finished")
         return finished.get("status") == "True" and finished.get("reason") == REPLACED
 
     @property
     def keeps_quota(self) -> bool:
-        """Whether it has a reservation of quota, and its job need not stop."""
+        """Whether the Workload has a quota reservation, and its job need not stop."""
         return self.reserves and not (self.deleting or self.evicted or self.is_true("Finished"))
 
     def assigned_count(self, pod_set: str) -> int:
@@ -142,7 +143,7 @@ class QueueView:
     (seconds) the objects that are not watched are read again (None: never).
 
     `growth` is the larger Workload that waits to replace `workload`. `others` are Workloads of the
-    job that have no use any more. `slices` is whether Kueue can replace a Workload by a larger one
+    job that are no longer needed. `slices` is whether Kueue can replace a Workload by a larger one
     (None: not known yet). `quota` is the quota of the ClusterQueue, as it was last read.
     """
 

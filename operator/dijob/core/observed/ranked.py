@@ -46,10 +46,10 @@ def _without_claims(pod: Pod) -> Pod:
 
 
 def _with_images_of_others(pods: dict[int, Pod]) -> dict[int, Pod]:
-    """Return the pods. A pod whose gate has not started yet counts as arrived if another pod of the
-    job uses the same image on the same node.
+    """Return the pods. A pod whose gate has not started yet is treated as arrived if another pod of
+    the job uses the same image on the same node.
 
-    As a result, the peer list is published a second earlier after a loss, and the kubelet has the
+    As a result, the peer list is published a second earlier after a loss. The kubelet then has the
     list when it starts the gate of the new pod, rather than only at its next periodic sync.
     """
     waiting = [p for p in pods.values() if p.ip and p.made.image and p.containers.unstarted]

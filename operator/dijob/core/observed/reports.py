@@ -1,6 +1,6 @@
 """What the launcher of a pod without a gate has reported, and how that changes the view of its pod.
 
-The kubelet reports that the main container has started. But the program has not started before its
+The kubelet reports that the main container has started, but the program does not start until its
 launcher has the peer list. Until then the pod is in the same state as a pod at its gate.
 """
 
@@ -64,8 +64,8 @@ def with_report(pod: Pod, report: LauncherReport | None, copy: ListCopy, *, assu
 def _with_copy(pod: Pod, known: ListCopy) -> Pod:
     """Return the pod with the peer list of its launcher.
 
-    If the pod has a list in its annotations, this list counts: anyone can write annotations, and
-    the launcher reads them, so the operator must verify them (membership/address_list.py).
+    If the pod's annotations contain a list, return that list. The launcher reads the annotations,
+    and anyone can write them, so the operator must verify them (membership/address_list.py).
     """
     if pod.copy.address_list != NO_LIST:
         return pod
@@ -89,7 +89,8 @@ def _is_ready(pod: Pod, report: LauncherReport) -> bool:
     else keeps it from being Ready.
     """
     ready = report.state is LauncherState.READY and report.connected
-    # Otherwise the kubelet has seen the container Ready, or has lost its node.
+    # If the pod ceased to be Ready after its container started, either the kubelet has seen the
+    # container Ready, or the node is lost.
     first = pod.unready_since <= pod.containers.started or not pod.containers.started
     ended = pod.deleting or pod.phase in ("Failed", "Succeeded")
     alone = not (pod.made.has_others or pod.made.sidecars or pod.unready)

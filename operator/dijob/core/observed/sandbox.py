@@ -10,9 +10,10 @@ truncated to whole seconds. So the launcher does not exit before the next second
 launcher's run/delay.go).
 
 A container without a launcher can end in the second in which its sandbox died. The operator usually
-observes the two events one after the other, and remembers their order (`with_remembered`).
-Otherwise, the sandbox counts as the cause if the container was terminated by SIGTERM or SIGKILL, or
-if it exited 0 and the kubelet did not report this before that second (`_reported_at_once`).
+observes the two events one after the other, and remembers their order (`with_remembered`). If the
+operator has observed both at the same time, the exit code decides. The sandbox is assumed to be the
+cause if the container was terminated by SIGTERM or SIGKILL, or if it exited 0 and the kubelet did
+not report this before that second (`_reported_at_once`).
 """
 
 from collections.abc import Mapping
@@ -59,7 +60,7 @@ def ended_with_it(status: Body, container: Body, launched: bool = False) -> bool
 def with_remembered(before: Pod, now: Pod) -> Pod:
     """Return the newer view of a pod, with what only the older view shows: that the sandbox died
     while the main container was still running. Whatever exit code that container then ends with, it
-    has neither succeeded nor failed. This holds until the container starts again.
+    has neither succeeded nor failed. This applies until the container starts again.
     """
     then, after = before.containers, now.containers
     died_first = then.outlived_sandbox or (not then.sandbox and then.started)

@@ -94,9 +94,9 @@ def scheduling_group(spec: Body) -> str:
 
 
 def group_message(spec: Body, message: str) -> str:
-    """Return the scheduler's message about a pod. About the pods of a gang, the scheduler reports
-    how far it came in its last attempt, which changes all the time. Then return how many pods the
-    gang needs.
+    """Return the scheduler's message about a pod. For the pods of a gang, the scheduler reports how
+    far it came in its last attempt, which changes all the time. For such a pod, return how many
+    pods the gang needs instead.
     """
     found = _MIN_COUNT.search(message)
     name = scheduling_group(spec)

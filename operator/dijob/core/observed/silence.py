@@ -90,7 +90,7 @@ def _not_taken(pod: Pod, ended: int) -> str:
 
 
 def _uncounted(ended: int) -> str:
-    """Return that pods which have ended do not count for minCount."""
+    """Return a hint that pods which have ended do not count toward minCount."""
     if not ended:
         return ""
     pods = "1 ended pod of the job does" if ended == 1 else f"{ended} ended pods of the job do"

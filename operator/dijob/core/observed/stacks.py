@@ -1,18 +1,18 @@
 """Shortens the stack of a program's main thread to its most informative frames.
 
-The stack has the form in which Python's faulthandler writes it: the innermost frame comes first,
-each as `File "PATH", line NUMBER in FUNCTION`. A program can write anything there, so every other
-line is ignored.
+The stack has the form in which Python's faulthandler writes it: each frame is a line `File "PATH",
+line NUMBER in FUNCTION`, and the innermost frame comes first. A program can write anything there,
+so every other line is ignored.
 """
 
 import re
 from typing import Final
 
 _FRAME: Final = re.compile(r'^ *File "([^"]{1,1024})", line (\d{1,9}) in (.{1,200})$', re.MULTILINE)
-# Paths of libraries. Their innermost frames show what the program waits for, and the innermost
-# frame of the user's code shows where.
+# Paths of libraries. The innermost frames of libraries show what the program waits for, and the
+# innermost frame of the user's code shows where it waits.
 _LIBRARY: Final = re.compile(r"/(site|dist)-packages/|/lib(64)?/python\d|^<frozen ")
-# How many of the innermost frames are shown, and at most how many characters of each name.
+# The number of innermost frames that are shown, and the maximum length of each name.
 INNERMOST: Final = 3
 MOST_NAME: Final = 40
 MOST_CHARACTERS: Final = 240
@@ -21,7 +21,7 @@ MOST_CHARACTERS: Final = 240
 def shorten_stack(text: str) -> str:
     """Return the innermost frames in one line, such as "wait (threading.py:327) < get
     (queue.py:180) < main (train.py:12)". If all of them are in libraries, the innermost frame of
-    the user's code follows. Return what is known about a text that is not a stack.
+    the user's code follows. For a text that is not a stack, say so.
     """
     frames = [match.groups() for match in _FRAME.finditer(text)]
     if not frames:

@@ -34,7 +34,7 @@ class MadeWith:
     annotations that its spec refers to; these are written together with a peer list. `restartable`:
     its launcher can restart the process in place. `confirmable`: after a failure, its launcher
     waits until the failure is counted. `grace` is how long (seconds) its launcher waits for the
-    process to exit. `has_others`: it has containers besides the main one. `sidecars`: some
+    process to exit. `has_others`: it has containers other than the main one. `sidecars`: some
     containers always restart. `probed` are the containers that the kubelet kills if a probe or a
     postStart hook fails. `foreign`: it lacks what every pod of a rank has, so the operator has not
     created it. `image_volumes` are pairs of the image and the name of a volume. `channel_key` is
@@ -232,7 +232,7 @@ class ApiRejection:
 
     @property
     def of_quota(self) -> bool:
-        """Whether the cause is an exhausted quota, in which other jobs may release capacity."""
+        """Whether a quota is exhausted. Other jobs may release capacity in that quota."""
         return self.why is RejectionCause.FORBIDDEN and "exceeded quota" in self.message
 
 
@@ -364,7 +364,7 @@ class Room:
 
 @dataclass(frozen=True)
 class Observed:
-    """Everything that the decisions of a reconciliation are based on, besides the job itself.
+    """Everything that the decisions of a reconciliation are based on, apart from the job itself.
 
     From the watches: `pods` maps ranks to pods. `unranked` are the job's pods without a rank (its
     own Redis server, and pods of tasks that had other names before a suspension). `existing` are
@@ -373,25 +373,25 @@ class Observed:
 
     From the operator's memory (controller/observe/memory.py), which a new operator fills again:
     `rejections` maps an object ("pod/x-0", "service/x") or a change (changes.py) to its last
-    rejection. `creations` maps the name of a pod to its recent creations, `warnings` the uid of a
-    pod to its newest warning event. `room` is about capacity. `first_seen` is when the job was
-    first reconciled (None: now). The keys of `list_seen` are pairs of a pod's uid and a revision,
-    for pods that must act on that peer list. The values are the times when the list was first seen
-    on the pod. Each pod also has an entry with ARRIVAL in place of a revision: when the pod was
-    first seen to have arrived. `reminded` maps the same keys to the time when the pod's kubelet was
-    last reminded of the list. `published` maps the uid of a pod to the newest revision that this
-    operator has written to it.
+    rejection. `creations` maps the name of a pod to its recent creations, and `warnings` maps the
+    uid of a pod to its newest warning event. `room` is what is known about the cluster's capacity.
+    `first_seen` is when the job was first reconciled (None: now). The keys of `list_seen` are pairs
+    of a pod's uid and a revision, for pods that must act on that peer list. The values are the
+    times when the list was first seen on the pod. Each pod also has an entry with ARRIVAL in place
+    of a revision: when the pod was first seen to have arrived. `reminded` maps the same keys to the
+    time when the pod's kubelet was last reminded of the list. `published` maps the uid of a pod to
+    the newest revision that this operator has written to it.
 
-    From settings and measurements: `notes` are problems of the job with these settings, `isolation`
-    is about its NetworkPolicy, and `throttling` about writes that can wait. `scheduling` is the
-    job's engine, and the object of the engine as it was last read. `queue` is what is known about
-    the job's queue, if its engine is Kueue. `budgets` maps the names of the job's
-    PodDisruptionBudgets to the objects (None: it does not exist). A name that is missing has not
-    been read yet.
+    From settings and measurements: `notes` are problems of the job with these settings. `isolation`
+    says which NetworkPolicies the job needs and has. `throttling` limits the writes that can wait.
+    `scheduling` is the job's engine, and the object of the engine as it was last read. `queue` is
+    what is known about the job's queue, if its engine is Kueue. `budgets` maps the names of the
+    job's PodDisruptionBudgets to the objects (None: it does not exist). A name that is missing has
+    not been read yet.
 
     `keeps_history` says whether the job is recorded before it is deleted.
 
-    From the launchers: `progress` of a job with stallSeconds.
+    From the launchers: `progress` is the progress of a job with stallSeconds.
     """
 
     pods: Mapping[int, Pod] = field(default_factory=dict)

@@ -27,10 +27,10 @@ VARIABLES: Final = {
     "DI_NUM_NODES": names.ANNOTATION_NUM_NODES,
     "DI_WORLD_SIZE": names.ANNOTATION_WORLD_SIZE,
 }
-# A deadline terminates a pod that restarts repeatedly and keeps its logs. A deletion would remove
-# them. Writing the pod's status would keep them, too, but the permission to write it would apply to
-# all pods. The user has not set the deadline that the kubelet then reports, so this text explains
-# it on the pod itself.
+# If a pod restarts repeatedly, a deadline terminates the pod and keeps its logs. A deletion would
+# remove the logs. Writing the pod's status would keep them, too, but the permission to write it
+# would apply to all pods. The user has not set the deadline that the kubelet then reports, so this
+# text explains it on the pod itself.
 ENDED = (
     "The job has failed. The operator ended this pod through activeDeadlineSeconds so that its logs"
     " are kept. Therefore the kubelet reports DeadlineExceeded, and ContainerStatusUnknown for a"

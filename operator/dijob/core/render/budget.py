@@ -3,8 +3,8 @@ job without tasks.
 
 `minAvailable` is a number, because the disruption controller then counts only the Ready pods that
 the selector matches. It computes a percentage and `maxUnavailable` from the job's scale instead.
-That is the size of the whole job, including ranks that have succeeded, which are never Ready again
-(docs/decisions/056).
+The scale is the size of the whole job, including ranks that have succeeded, which are never Ready
+again (docs/decisions/056).
 """
 
 from collections.abc import Iterator

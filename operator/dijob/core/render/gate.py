@@ -1,7 +1,8 @@
 """Decides which pods need a gate: an init container that waits for the peer list.
 
 In all other pods, the launcher waits in the main container, and gets the list from the operator's
-channel. Such a pod has one container less, and no write of the API server (docs/decisions/049).
+channel. Such a pod has one container less, and needs no write to the API server
+(docs/decisions/049).
 """
 
 from collections.abc import Mapping
@@ -18,9 +19,10 @@ def needs_gate(job: DIJob, spec: Manifest, main: Manifest, member: GangMember) -
     """Whether the containers of this pod must not start before the peer list is known.
 
     The kubelet's probes and hooks apply to the program, so they must not run while the launcher
-    waits. Sidecars may need the list, too. The kubelet sets variables to which the template refers
-    when it starts the container. The names of a Service's DNS records are checked by the gate. On
-    the host network, the launcher has no port of its own for the readiness probe.
+    waits. Sidecars may need the list, too. Variables to which the template refers are substituted
+    by the kubelet when it starts the container. If the job has a Service, the gate checks the
+    Service's DNS records. On the host network, the launcher has no port of its own for the
+    readiness probe.
     """
     return (
         job.addressing is Addressing.HOSTNAME

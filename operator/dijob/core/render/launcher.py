@@ -1,9 +1,9 @@
 """Adds the gate and the launcher (images/launcher) to a rank's pod: their containers, volumes and
 mounts.
 
-The gate is an init container that runs from the main container's image. So the pod counts as ready
-for a peer list only when its node has that image, and no program starts before all programs can
-start. A pod with a channel has no gate (gate.py).
+The gate is an init container that runs from the main container's image. So the pod is ready for a
+peer list only when its node has that image, and no program starts before all programs can start. A
+pod with a channel has no gate (gate.py).
 """
 
 from collections.abc import Mapping

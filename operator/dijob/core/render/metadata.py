@@ -1,8 +1,8 @@
 """Identity metadata: labels, annotations and ownerReferences of the objects that the operator
 creates.
 
-The keys below diengine/ are those of DI-orchestrator (1.0 and 1.1, pkg/common/config.go), so the
-selectors of its users find our pods.
+The keys that start with diengine/ are those of DI-orchestrator (1.0 and 1.1, pkg/common/config.go),
+so the selectors of its users find our pods.
 """
 
 from typing import Any

@@ -72,8 +72,8 @@ def pod_manifest(
     spec["hostname"] = member.name
     spec["subdomain"] = gang.job
     # In-place restarts recover from a crash within seconds and need OnFailure. Service links would
-    # add variables for each Service of the namespace. Null counts as absent, because the API server
-    # would replace it with its own defaults (Always, true).
+    # add variables for each Service of the namespace. Null is treated as absent, because the API
+    # server would replace it with its own defaults (Always, true).
     for name, value in (("enableServiceLinks", False), ("restartPolicy", "OnFailure")):
         if spec.get(name) is None:
             spec[name] = value
@@ -97,7 +97,7 @@ def pod_manifest(
 def _gate_waits(
     job: DIJob, spec: Manifest, main: Manifest, member: GangMember, launched: bool
 ) -> dict[str, str]:
-    """Return the variables of the gate that say what it must wait for besides the list."""
+    """Return the variables of the gate that say what it must wait for in addition to the list."""
     waits = {}
     # The launcher cannot correct variables that the kubelet reads from an older view of the pod.
     if variables.from_fields(main, gang_of(job), member, launched):
@@ -150,7 +150,7 @@ def _starts_launcher(job: DIJob, member: GangMember) -> bool:
 
 
 def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: GangMember, channel: str) -> None:
-    """Add environment, port and launcher to the main container, and a readiness probe if the
+    """Add environment, port and launcher to the main container. Also add a readiness probe if the
     command shows on which port the program listens, or if the launcher waits for the peer list in
     this container. `channel` is the value of the launcher's variable; "": the pod has a gate.
     `spec` and `main` are copies, which this function modifies.

@@ -15,8 +15,8 @@ _FACTORS: Final = {
 
 _VALID: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?", re.ASCII)
 
-# `_LARGEST` is the largest quantity that Kubernetes stores. Values below 1e-30 count as 0: the
-# exact sum of 1 and 1e-999999 has a million digits, and a tenant could write such a quantity.
+# `_LARGEST` is the largest quantity that Kubernetes stores. Values below 1e-30 are treated as 0:
+# the exact sum of 1 and 1e-999999 has a million digits, and a tenant could write such a quantity.
 _LARGEST: Final = Decimal(2**63 - 1)
 _SMALLEST: Final = -30
 
@@ -86,7 +86,7 @@ def format_amounts(amounts: Mapping[str, Decimal]) -> str:
 def pod_requests(spec: Mapping[str, Any]) -> Amounts:
     """Return the requests of a pod as the scheduler counts them, including the pod's overhead.
 
-    A limit without a request counts as a request (k8s.io/component-helpers/resource: PodRequests).
+    A limit without a request is also the request (k8s.io/component-helpers/resource: PodRequests).
     """
     found = _of_pod(spec, _of_container)
     # Pod-level resources (KEP-2837) replace the sum of the containers.

@@ -100,7 +100,7 @@ def _where_logs_are(ctx: Context, first: FirstFailure) -> str:
 def _shows_its_failure(pod: Pod) -> bool:
     """Whether the newest log of the failed container shows its failure.
 
-    If the kubelet has restarted the container, this holds only for a main container with a
+    If the kubelet has restarted the container, this is true only for a main container with a
     launcher, which repeats the output of the failed run. `kubectl logs --previous` does not help:
     it shows nothing for a pod that has ended.
     """

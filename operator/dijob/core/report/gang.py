@@ -55,7 +55,7 @@ def _reason(rejection: ApiRejection) -> GangScheduled:
     match rejection.why:
         case RejectionCause.TAKEN:
             return GangScheduled.GroupNameTaken
-        case RejectionCause.TERMINATING:  # that of a deleted job with the same name
+        case RejectionCause.TERMINATING:  # the object of a deleted job with the same name
             return GangScheduled.Waiting
         case _:
             return GangScheduled.GroupRefused

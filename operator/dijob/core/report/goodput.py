@@ -32,7 +32,7 @@ from dijob.reasons import PeersReady, Running, Suspended, Terminating
 # The reason of an interruption in which no list became stale and no program failed.
 NOT_READY = "NotReady"
 MOST_CHARACTERS = 256
-# About 32 years. A status with larger numbers counts as invalid (api/parse.py).
+# About 32 years. A status with larger numbers is invalid (api/parse.py).
 MOST_SECONDS = 1_000_000_000
 
 
@@ -74,8 +74,8 @@ def account_time(
 
 
 def begin_count(status: Status, created: str, now: datetime) -> Goodput | None:
-    """Return figures without seconds for a job that has none. None: its time cannot be counted,
-    because an older version of the operator has reported its end.
+    """Return figures without seconds for a job that has none. Return None if the job's time cannot
+    be counted, because an older version of the operator has reported its end.
     """
     if status.ended:
         return None
@@ -92,8 +92,8 @@ def begin_count(status: Status, created: str, now: datetime) -> Goodput | None:
 
 
 def seconds_since(time: str, now: datetime) -> int:
-    """Return the whole seconds since a timestamp. They are 0 if it is in the future, or no
-    timestamp.
+    """Return the whole seconds since a timestamp. The result is 0 if the time is in the future, or
+    if the text is not a timestamp.
     """
     since = parse_time(time)
     passed = int((_whole(now) - since).total_seconds()) if since else 0
@@ -160,7 +160,7 @@ def _limit(seconds: int) -> int:
 def _explain_interruption(
     figures: Goodput, old: Status, new: Status, lagging: frozenset[int]
 ) -> Goodput:
-    """Add the cause and the ranks of the present interruption. A second loss before the job has
+    """Add the cause and the ranks of the current interruption. A second loss before the job has
     recovered extends the interruption, and the first cause stays.
     """
     known = figures.last_interruptions[-1:] or (Interruption(time=figures.activity_since),)
@@ -193,8 +193,8 @@ def _bounded(ranks: frozenset[int]) -> str:
 
 
 def _waits_for_room(ctx: Context) -> bool:
-    """Whether a rank that the job needs has found no node, or no room in a quota, or the job has
-    released its capacity and waits for the next attempt.
+    """Whether the job waits for room: a rank that the job needs has found no node or no room in a
+    quota, or the job has released its capacity and waits for the next attempt.
     """
     needed, rejections = ctx.rendezvous.required_size, ctx.observed.rejections
     names = (f"pod/{ctx.world.gang.member(rank).name}" for rank in ctx.world.missing)

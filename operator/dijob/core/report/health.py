@@ -25,7 +25,7 @@ def health_fact(status: Status) -> tuple[Fact, Condition | None] | None:
 
 
 def _stalling_condition(status: Status) -> tuple[Stalled, Condition] | None:
-    """Return why the job cannot continue without its user."""
+    """Return why the job cannot continue until its user changes something."""
     created = find_condition(status, reasons.PodsCreated)
     if is_true(status, reasons.Failed):
         cause, reason = find_condition(status, reasons.Failed), Stalled.Failed

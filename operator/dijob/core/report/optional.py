@@ -1,9 +1,9 @@
 """Builds the conditions that a job does not have until they are relevant: Invalid, Suspended,
 Paused, warnings about the spec, and the objects that all ranks share.
 
-A condition that was never a problem is left out, so that `kubectl describe` stays short. If a
-condition was a problem, it is kept after the problem is gone, and its status changes (Invalid to
-False, ServiceReady to True), so that programs which wait for this condition see the change.
+A condition that was never a problem is left out, so that `kubectl describe` stays short. A
+condition that was a problem is kept after the problem is gone. Its status then changes (Invalid to
+False, ServiceReady to True), so that programs that wait for this condition see the change.
 """
 
 from collections.abc import Callable
@@ -71,7 +71,8 @@ def _warning_facts(ctx: Context) -> list[Fact]:
     """Return the warnings about a job that runs, but perhaps not as its author expects. They become
     False when the cause is gone.
     """
-    # LauncherBypassed is a condition of its own, because it can make a result worthless.
+    # LauncherBypassed is a separate condition, because a bypassed launcher can make a result
+    # worthless.
     alone = bypass_problems(ctx.job)
     queued = ctx.observed.scheduling.engine is Engine.KUEUE
     about = (*job_warnings(ctx.job, queued=queued), *ctx.observed.notes)

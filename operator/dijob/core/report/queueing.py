@@ -1,4 +1,4 @@
-"""Reports what a job with a queue waits for, in the words of Kueue."""
+"""Reports what a job with a queue is waiting for, with Kueue's own messages."""
 
 from dijob import names
 from dijob.api.warnings import NO_QUEUE_MESSAGE
@@ -31,7 +31,7 @@ def queue_facts(ctx: Context) -> list[Fact]:
 
 
 def hold_message(ctx: Context) -> str:
-    """Return what a job waits for that may not run; "" if Kueue does not hold the job."""
+    """Return what a job that may not run is waiting for; "" if Kueue does not hold the job."""
     if ctx.job.spec.suspend or not (queueing.uses_queue(ctx) and queueing.is_held(ctx)):
         return ""
     return _queue_fact(ctx).message
@@ -91,7 +91,7 @@ def _admission_fact(ctx: Context, found: Workload) -> Fact:
 
 
 def _growth_message(ctx: Context, found: Workload) -> str:
-    """Return what the ranks that Kueue has not admitted wait for."""
+    """Return what the ranks that Kueue has not admitted are waiting for."""
     seen, larger = ctx.observed.queue, ctx.observed.queue.growth
     if larger is None:
         if obstacle := growth.find_obstacle(ctx, found):
@@ -99,7 +99,7 @@ def _growth_message(ctx: Context, found: Workload) -> str:
         if rejection := ctx.observed.rejections.get(growth.growth_key(ctx)):
             return rejection.message
         if seen.slices is None:
-            return "Kueue has not answered yet whether it can add ranks to a running job"
+            return "it is not known yet whether Kueue can add ranks to a running job"
         return "the operator is about to request quota for them"
     if not larger.active:
         return f"{_deactivated(larger)}, or set spec.replicas to the number of ranks that run"

@@ -15,13 +15,13 @@ from dijob.names import StallPolicy
 from dijob.reasons import ProgressStalled
 
 PROGRESSING = "the training makes progress again"
-# The reasons that a progress after them replaces.
+# The reasons that are replaced when the training makes progress again.
 UNCLEAR = (ProgressStalled.Restarted.name, ProgressStalled.NotChecked.name)
 
 
 def stall_facts(ctx: Context) -> list[Fact]:
-    """Return the condition ProgressStalled if it is, or was, relevant. Callers leave it out when
-    the job fails, so that it stays: it may explain the failure.
+    """Return the condition ProgressStalled if it is, or was, relevant. When the job fails, callers
+    leave the stored condition unchanged, because it may explain the failure.
     """
     stall, stored = due_stall(ctx), find_condition(ctx.job.status, ProgressStalled)
     if stall and not ctx.next_status.suspend_time and not awaits_stacks(ctx):

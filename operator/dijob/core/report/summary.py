@@ -18,7 +18,7 @@ from dijob.reasons import EventType, ReasonKind
 
 # `kubectl get` shows status.message in a column. The conditions have the full sentences.
 MESSAGE_LIMIT = 200
-# Conditions about objects that the ranks share: no pod, or no program, starts without them.
+# Conditions about objects that the ranks share: without these objects, no pod or no program starts.
 SHARED = (
     reasons.Isolated,
     reasons.GangScheduled,

@@ -20,7 +20,8 @@ class TimeSpent:
     """The seconds of each activity since `since`. They add up to `total`.
 
     `repeated` are seconds of Running in which the job repeated work that a restart had lost.
-    `interruptions` are the last ones, oldest first. `earlier_count` is the number of those before.
+    `interruptions` are the last ones, oldest first. `earlier_count` is the number of interruptions
+    before these.
     """
 
     since: str

@@ -112,9 +112,7 @@ GROWS = replace(KNOWN, workload=RUNS, held_back=1, slices=True)
     ("seen", "words"),
     [
         pytest.param(GROWS, "the operator is about to request quota", id="nothing is requested"),
-        pytest.param(
-            replace(GROWS, slices=None), "Kueue has not answered yet", id="support is not known"
-        ),
+        pytest.param(replace(GROWS, slices=None), "it is not known yet", id="support is not known"),
         pytest.param(replace(GROWS, slices=False), Obstacle.NOT_SUPPORTED, id="not supported"),
         pytest.param(
             replace(GROWS, workload=workload(*ADMITTED, queue="old")),

@@ -54,8 +54,8 @@ def engine_of(job: DIJob, default: Engine, pods: Iterable[Pod], queues: bool = F
     the operator uses Kueue (`queues`), else the operator's default.
 
     While a job has pods, their engine stays. The default may change at a restart of the operator,
-    and the first pod of a gang would wait forever for ranks that are not in it. A group in the
-    template is the user's own.
+    and the first pod of a gang would wait forever for ranks that are not in it. A job whose
+    template names a scheduling group has no engine other than Kueue.
     """
     chosen = job.spec.scheduling.engine
     if chosen is None and queues and names.KUEUE_QUEUE in job.metadata.labels:
@@ -74,8 +74,9 @@ def engine_of(job: DIJob, default: Engine, pods: Iterable[Pod], queues: bool = F
 
 
 def marks_of(engine: Engine, of: Membership, options: Options) -> PodMarks:
-    """Return what a pod gets that is created with this engine. The name of the scheduler is the
-    template's, else that in the operator's options for its own engine, else the usual one.
+    """Return what a pod that is created with this engine gets. The scheduler's name comes from the
+    template. If the template has none, it comes from the operator's options if this is the
+    operator's own engine, else it is the engine's usual name.
     """
     row = ENGINES[engine]
     marks = row.marks(of)

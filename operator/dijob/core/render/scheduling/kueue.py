@@ -88,7 +88,7 @@ def server_set_name(job: DIJob) -> str:
 
 
 def has_minimum(job: DIJob) -> bool:
-    """Whether Kueue may admit the job in part."""
+    """Whether Kueue may admit only some of the job's pods (partial admission)."""
     return 0 < _least(job) < job.pod_sets[-1].replicas
 
 
@@ -116,8 +116,8 @@ _KEYS: Final = (names.KUEUE_QUEUE, names.KUEUE_PRIORITY, names.KUEUE_SECONDS)
 
 
 def priority_reference(job: DIJob, options: Options) -> Manifest:
-    """Return the class that decides about the order of the queue: the one of the job's label, else
-    the priority class of its pods. {} if it has none.
+    """Return the class that determines the job's position in the queue: the class in the job's
+    label, else the priority class of its pods. {} if the job has none.
     """
     if name := job.metadata.labels.get(names.KUEUE_PRIORITY):
         return {"group": names.KUEUE_GROUP, "kind": "WorkloadPriorityClass", "name": name}
@@ -142,7 +142,7 @@ def workload(job: DIJob, priority: int, options: Options) -> Manifest:
     if seconds:
         spec["maximumExecutionTimeSeconds"] = seconds
     meta = metadata.of_service(job)
-    # The labels of the template are for pods.
+    # The Workload does not get the labels of the template, because they are for pods.
     common = {key: meta["labels"][key] for key in (names.MANAGED_BY, names.LABEL_JOB)}
     meta["labels"] = {**common, f"{names.KUEUE_GROUP}/job-uid": job.metadata.uid}
     meta |= {
@@ -159,7 +159,7 @@ def larger_workload(job: DIJob, new: CreateWorkload, digest: str, options: Optio
     job = job.resized(new.ranks)
     made = workload(job, new.priority, options)
     for pod_set in made["spec"]["podSets"]:
-        # Kueue does not admit such a Workload in part.
+        # Kueue does not support partial admission of such a Workload.
         pod_set.pop("minCount", None)
     meta = made["metadata"]
     meta["name"] = new.name
@@ -241,8 +241,8 @@ def _admission_marks(name: str, admitted: Workload, flavors: Mapping[str, Flavor
 
 
 def _topology_request(job: DIJob, pod_set: PodSet) -> Manifest:
-    """Return the topology that the pods of a pod set need, by the annotations of their template,
-    or by the job's field. {} if there is none.
+    """Return the topology that the pods of a pod set need, according to the annotations of their
+    template, else to spec.scheduling.topology. {} if neither is set.
     """
     given = pod_set.template.metadata.annotations or {}
     for key, field in TOPOLOGY.items():

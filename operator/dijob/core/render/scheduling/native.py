@@ -2,7 +2,7 @@
 
 The scheduler considers the pods of a group only while the group has at least `minCount` pods that
 have not ended. Then it places at least this many pods at the same time, or none. So the number must
-fall when ranks succeed. Otherwise, the successor of a lost rank would wait forever.
+fall when ranks succeed. Otherwise, the new pod of a lost rank would wait forever.
 
 The scheduler also requires that all pods of a group have the priority of the group.
 """

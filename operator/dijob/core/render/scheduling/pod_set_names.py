@@ -1,4 +1,4 @@
-"""How Kueue knows to which pod set of a Workload a pod belongs."""
+"""The names of pod sets, and the label that tells Kueue which pod set a pod belongs to."""
 
 from typing import Final
 

@@ -30,7 +30,7 @@ class PodMarks:
     gates: tuple[str, ...] = ()
 
     def add_to(self, pod: Manifest) -> None:
-        """Add the marks to a pod whose metadata belongs to it alone."""
+        """Add the marks to a pod whose metadata is not shared with other pods."""
         pod["spec"] |= self.fields
         self.add_placement(pod["spec"])
         for key, added in (("labels", self.labels), ("annotations", self.annotations)):
@@ -54,8 +54,8 @@ NO_MARKS: Final = PodMarks()
 
 @dataclass(frozen=True)
 class Membership:
-    """The gang that a new pod joins. `name` is that of the engine's object, or what it would be.
-    `count` is how many ranks must have nodes at the same time.
+    """The gang that a new pod joins. `name` is the name of the engine's object, or the name that
+    the object would have. `count` is how many ranks must have nodes at the same time.
     """
 
     job: DIJob
@@ -66,8 +66,8 @@ class Membership:
 
 @dataclass(frozen=True)
 class EngineRow:
-    """One engine. It has at most one object per job, for the time from a start of the job until it
-    is suspended.
+    """One engine. An engine has at most one object per job. The object exists from a start of the
+    job until the job is suspended.
 
     `kind` is the kind of this object ("": the engine has none), `plural` its resource, and `api`
     the API version that the cluster must serve. `manifest` returns the object, given the job, the
@@ -78,7 +78,7 @@ class EngineRow:
     says how an administrator enables the API.
 
     `scheduler` is the name under which the scheduler is usually installed ("": the pods' own).
-    `counts_succeeded`: pods that have succeeded count for the number, as long as they exist.
+    `counts_succeeded`: pods that have succeeded count toward this number as long as they exist.
     `queues` is the API version and the resource of the engine's queues, which have no namespace
     ("": the engine has none that a client can read). `queue` is the name of the default queue.
     `queue_state` is the state in which a queue gives nodes to jobs ("": queues have no state).

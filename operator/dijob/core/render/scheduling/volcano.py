@@ -1,13 +1,13 @@
 """The engine Volcano: a PodGroup of scheduling.volcano.sh/v1beta1.
 
 Volcano considers the pods of a group only if the group has at least `minMember` pods. Then it
-places at least this many pods at the same time, or none. Pods that have succeeded count for the
+places at least this many pods at the same time, or none. Pods that have succeeded count toward this
 number as long as they exist (JobInfo.ReadyTaskNum and ValidTaskNum in pkg/scheduler/api), so a
 success does not change it.
 
-The PodGroup has no `minResources`. It would have to change with the size of the job, and the
-scheduler computes the same from the pods: without it, Volcano skips only the check that keeps a
-group out of the queue of pending groups (pkg/scheduler/actions/enqueue).
+The PodGroup has no `minResources`. This field would have to change with the size of the job, and
+the scheduler computes the same amounts from the pods. Without the field, Volcano skips only the
+check that keeps a group out of the queue of pending groups (pkg/scheduler/actions/enqueue).
 """
 
 from typing import Final

@@ -1,9 +1,9 @@
 """The engine YuniKorn: labels and annotations of the pods, and no object.
 
 All pods with the same application ID form an application. YuniKorn reads the task groups from the
-first pod that it sees of an application. It reserves room for `minMember` pods of each group with
+first pod of an application that it sees. It reserves room for `minMember` pods of each group with
 placeholder pods, and replaces these with the real pods. After that, the numbers have no effect: the
-successor of a lost rank is scheduled like any other pod. So nothing has to be updated when a rank
+new pod of a lost rank is scheduled like any other pod. So nothing has to be updated when a rank
 succeeds or the job changes its size.
 
 Placeholder pods hold nodes while the application waits. After a timeout, YuniKorn gives them up and
@@ -62,7 +62,7 @@ def _group_name(pod_set: PodSet) -> str:
 
 
 def _shape(pod_set: PodSet) -> dict[str, Any]:
-    """Return what a placeholder needs to have the room of a pod."""
+    """Return the fields that make a placeholder reserve the same room as a pod."""
     requests = pod_requests(pod_set.pod)
     amounts = {name: exact_quantity(value) for name, value in sorted(requests.items())}
     given = {key: value for key in _CONSTRAINTS if (value := pod_set.pod.get(key))}
