@@ -63,8 +63,8 @@ async def _ask_pod(client: "AsyncClient", pod: "RankPod", commands: Sequence[Com
             # A missing permission affects all commands, so the next one is not tried.
             return Answer(problem=str(error))
         except (ApiError, Unreachable) as error:
-            # If the image lacks the program, the API server can report this as an error of the
-            # exec, so the next command is tried.
+            # If the image lacks the program, the API server can report this as an exec error, so
+            # the next command is tried.
             problem = str(error)
             continue
         if done.stdout:

@@ -106,5 +106,5 @@ def _list_interruptions(spent: TimeSpent) -> Iterator[TimePart]:
 
 
 def _affects(part: TimePart, rank: int) -> bool:
-    # The ranks of earlier interruptions are unknown, so they count for all ranks.
+    # For the earlier interruptions, the ranks are unknown. So these count for every rank.
     return not part.ranks or rank in parse_ranks(part.ranks)
