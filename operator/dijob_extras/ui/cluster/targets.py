@@ -48,7 +48,7 @@ async def read_api_server(kubeconfig: str) -> ApiServer:
 
 
 def connect_with_token(server: ApiServer) -> Connect:
-    """Return the function that connects with the user's token, and with nothing else."""
+    """Return the function that connects with the user's token, and with no other credentials."""
 
     def connect(user: PageUser) -> Target:
         settings = Configuration()
