@@ -62,7 +62,7 @@ def check_command(command: Sequence[str]) -> None:
 
 
 def suggest_quantity(text: str) -> str:
-    """Return the quantities that the user probably meant, or examples, for invalid memory."""
+    """Suggest valid quantities for an invalid amount of memory, or give examples."""
     found = _BYTES.fullmatch(text.strip())
     if not found:
         return "it as 4Gi or 500M"

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 _MAX_CONCURRENT: Final = 16
 _TIMEOUT_SECONDS: Final = 20.0
-# Enough for the socket tables of a pod with thousands of connections. The limit protects this
-# program's memory from a container that does not stop printing.
+# This is enough for the socket tables of a pod with thousands of connections. The limit protects
+# this program's memory from a container that does not stop printing.
 _MAX_BYTES: Final = 16 * 2**20
 
 Command = Sequence[str]

@@ -67,8 +67,8 @@ def compare_with_quota(queue: Body, workload: Body) -> QuotaFinding:
     if missing:
         return QuotaFinding(
             doubt=f"the ClusterQueue {name} does not cover {', '.join(missing)}, which the job"
-            " requests: unless Kueue's configuration excludes or transforms this resource, the job"
-            " is never admitted"
+            " requests: the job is never admitted unless Kueue's configuration excludes or"
+            " transforms this resource"
         )
     return QuotaFinding()
 

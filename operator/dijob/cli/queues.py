@@ -22,7 +22,7 @@ from dijob.names import Engine
 
 @dataclass(frozen=True)
 class QueueFinding:
-    """A queue of a scheduling engine, and the reasons why the job may not run in it, each or "".
+    """A queue of a scheduling engine. A reason that does not apply is "".
 
     `problem` is the reason why jobs in the queue get no nodes. `unread` is the reason why the
     queue could not be read. `misfit` is the reason why the quota can never be enough for the job,
@@ -74,7 +74,7 @@ async def find_queue(
 
 
 async def _find_local_queue(connection: ClientConnection, job: DIJob) -> QueueFinding | None:
-    """Return Kueue's LocalQueue from the job's label; None if the cluster lacks LocalQueues."""
+    """Return the LocalQueue in the job's Kueue label; None if the cluster has no such kind."""
     name, space = kueue.queue_name(job), job.metadata.namespace
     place = f"the label {names.KUEUE_QUEUE}"
     path = Resource(kueue.API, "localqueues").path_of(space, name)
@@ -105,6 +105,6 @@ async def _compare_quota(
     try:
         body = await connection.json(ClientRequest("GET", path))
     except (NotFound, Refused) as error:
-        text = f"whether the quota is large enough for the job was not checked: {error}"
+        text = f"the size of the queue's quota was not checked: {error}"
         return QuotaFinding(doubt=text)
     return compare_with_quota(body, kueue.workload(job, 0, Options()))

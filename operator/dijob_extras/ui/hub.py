@@ -167,7 +167,7 @@ class Hub:
         shown: dict[str, Job] | None = None
         while True:
             yield Message("trouble", {"sentence": self.trouble})
-            # With 1,000 jobs and many tabs, rebuilding equal rows each second would be expensive.
+            # With 1,000 jobs and many tabs, it would be slow to rebuild unchanged rows each second.
             if self._listed and shown is not self._jobs:
                 shown = self._jobs
                 rows = [job_row(job) for _, job in sorted(shown.items())]

@@ -63,7 +63,7 @@ class RunningSource(PageSource, Protocol):
         """Follow the cluster until the task is canceled."""
 
 
-# Returns the source for a request.
+# A function that returns the source for a request.
 OpenSource = Callable[[web.Request], AbstractAsyncContextManager[PageSource]]
 
 

@@ -108,7 +108,7 @@ async def _read_state(
 
 def is_status_stale(job: Job, pods: Sequence[RankPod]) -> bool:
     """Whether the status does not match the current spec and pods."""
-    # If another controller manages the job, its status describes objects of another cluster.
+    # If another controller manages the job, the status describes objects in another cluster.
     if job.finished or job.manager:
         return False
     if not job.status.phase or job.status.observed_generation < job.metadata.generation:

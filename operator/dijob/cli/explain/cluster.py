@@ -111,7 +111,7 @@ async def misshapen_pods(client: AsyncClient, file: JobFile) -> list[str]:
 
 
 def not_asked(file: JobFile, why: str) -> Data:
-    """Return the result without a cluster: the reason, and what was not checked."""
+    """Return the result of a check without a cluster: the reason, and what was not checked."""
     job = job_of(file)
     references = _references(job, sample_pods(job, Options()))
     objects = [one.title for one in references if not file.has(one.kind, one.name)]
@@ -196,7 +196,7 @@ class _Asking:
         return [FitFinding(NO, f"the cluster rejects the {row.kind}: {_error_message(error)}")]
 
     async def _queue(self, job: DIJob) -> list[FitFinding]:
-        """Check that the queue of the job's engine exists, and that its quota can be enough."""
+        """Check that the queue of the job's engine exists, and that its quota is not too small."""
         engine = engine_of(job, Options().engine, ())
         queue = await find_queue(self.connection, job, engine)
         if queue is None:
@@ -310,7 +310,7 @@ def _lacks_permission_to_create(error: ApiError) -> bool:
 def _admitted_pods(job: DIJob, tried: Iterable[_TriedPod]) -> list[Data]:
     """Return the specs of all pods, with the cluster's defaults if the dry run has returned them.
 
-    A LimitRange or a webhook can add requests, which use room on nodes and in quotas.
+    A LimitRange or a webhook can add requests, which also count on nodes and in quotas.
     """
     found = list[Data]()
     for pod_set, (_, pod, answer) in zip(job.pod_sets, tried, strict=True):

@@ -33,8 +33,8 @@ class ObjectReference:
     """An object that pods need.
 
     `missing` is the verdict if the object does not exist. Its data must contain `keys`. `pods` is
-    the number of pods that refer to the object, and `user` describes anything else that does.
-    A StorageClass without a name is the cluster's default class.
+    the number of pods that refer to the object. `user` describes the claim or volume that refers
+    to a StorageClass. A StorageClass without a name is the cluster's default class.
     """
 
     kind: str

@@ -201,7 +201,7 @@ def server_specs(job: DIJob, options: Options) -> Iterator[Data]:
 
 
 def created_kinds(job: DIJob, options: Options) -> list[str]:
-    """Return the kinds of the objects that the operator creates for the job, except ranks."""
+    """Return the kinds of the objects that the operator creates for the job, except rank pods."""
     return [one["kind"] for one in _created_objects(job, options) if not one["rank"]]
 
 

@@ -106,5 +106,5 @@ def _list_interruptions(spent: TimeSpent) -> Iterator[TimePart]:
 
 
 def _affects(part: TimePart, rank: int) -> bool:
-    # For the earlier interruptions, the ranks are unknown. So these count for every rank.
+    # The ranks of an earlier interruption are unknown, so it counts for every rank.
     return not part.ranks or rank in parse_ranks(part.ranks)

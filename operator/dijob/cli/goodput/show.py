@@ -32,7 +32,7 @@ def format_sentence(spent: TimeSpent) -> str:
 
 
 def _at(part: TimePart, spent: TimeSpent) -> str:
-    """Return when a part began, with the date if it began on a later day than the counting."""
+    """Return when a part began, with the date unless it is the day on which counting began."""
     began, since = parse_time(part.began), parse_time(spent.since)
     if not (began and since):
         return ""

@@ -14,7 +14,7 @@ from dijob_extras.ui.cluster.users import AccessDenied, Headers, PageUser
 from dijob_extras.ui.guard import API, LOCAL_NAMES, add_security_headers
 from dijob_extras.ui.server import NAME, PageSource, add_data_routes, add_files, jobs_handler
 
-# Returns the user of a request. Raises AccessDenied.
+# A function that returns the user of a request, or raises AccessDenied.
 FindUser = Callable[[Headers], PageUser]
 # The values of Sec-Fetch-Site for requests of the page itself, and for a URL that a user has typed.
 _OWN_SITES: Final = ("same-origin", "none")

@@ -20,7 +20,7 @@ export function takeKey() {
   return true;
 }
 
-/** A user's token is kept only for this tab. The key is kept for all tabs, because it is invalid once the command ends. */
+/** A user's token is kept only for this tab. The key is kept for all tabs, because it becomes invalid when the command exits. */
 function storage() {
   return auth === "token" ? sessionStorage : localStorage;
 }
