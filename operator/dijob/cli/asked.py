@@ -1,7 +1,7 @@
 """Checks the command line of `run` for mistakes that new users make. No I/O.
 
-The apiserver would reject some of them with a message about a field that the user never wrote, and
-accept others, such as 4 bytes of memory.
+The apiserver would reject some of these mistakes with a message about a field that the user never
+wrote. It would accept others, such as 4 bytes of memory.
 """
 
 import re
@@ -27,7 +27,7 @@ def check_memory(text: str | None) -> None:
         return
     if not is_quantity(text):
         raise CliError(
-            f"--memory {text} is not a Kubernetes quantity, a number with Ki, Mi, Gi, k, M or G:"
+            f"--memory {text} is not a Kubernetes quantity (a number with Ki, Mi, Gi, k, M or G):"
             f" write {suggest_quantity(text)}",
             Exit.USAGE,
         )
@@ -52,7 +52,7 @@ def check_cpu(text: str | None) -> None:
 
 
 def check_command(command: Sequence[str]) -> None:
-    """Raise CliError (USAGE) for a command line in one argument, which only a shell would split."""
+    """Raise CliError (USAGE) if one argument is a whole command line, which only a shell splits."""
     if len(command) == 1 and len(command[0].split()) > 1:
         raise CliError(
             f"{shlex.quote(command[0])} is a single argument, and no shell splits it: write"
@@ -62,7 +62,7 @@ def check_command(command: Sequence[str]) -> None:
 
 
 def suggest_quantity(text: str) -> str:
-    """Return the quantities that an invalid amount of memory probably means, or examples."""
+    """Suggest valid quantities for an invalid amount of memory, or give examples."""
     found = _BYTES.fullmatch(text.strip())
     if not found:
         return "it as 4Gi or 500M"
@@ -74,6 +74,6 @@ def _suggest_memory(text: str) -> str:
     found = re.fullmatch(r"(\d+)(\D*)", text)
     if not found or not 0 < int(found[1]) <= _MOST_MI:
         return "write it as 4Gi or 500Mi"
-    # The suffix m means thousandths, and is usually a misspelled Mi.
+    # The suffix m means thousandths, and is usually a typo for Mi.
     small = int(found[1]) <= _MOST_GI and found[2] != "m"
     return f"did you mean {found[1]}{'Gi' if small else 'Mi'}?"

@@ -1,7 +1,7 @@
 """Opens the client with the user's options, and turns its errors into exit codes.
 
-The client is also a library, and raises typed exceptions that know nothing of exit codes. Only this
-module maps these exceptions to exit codes.
+The client is also a library, so its exceptions have types but no exit codes. Only this module maps
+these exceptions to exit codes.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ def client_errors() -> Iterator[None]:
     """Turn the client's exceptions into CliError with the matching exit codes."""
     from dijob.client import errors
 
-    # The first match counts, so NotFound comes before its base class ApiError.
+    # The first match is used, so NotFound comes before its base class ApiError.
     codes = (
         (errors.NotFound, Exit.NOT_FOUND),
         (errors.ApiError, Exit.REFUSED),

@@ -6,7 +6,7 @@ from enum import IntEnum
 class Exit(IntEnum):
     """The exit codes of all commands. docs/cli.md lists them with the text below each."""
 
-    # 1 is a negative answer and 2 an unusable request, as with grep and diff. 2 is also click's
+    # As in grep and diff, 1 is a negative result and 2 is an unusable request. 2 is also click's
     # code for a wrong option. The codes above 2 tell scripts what can be retried.
     OK = 0
     FAILED = 1

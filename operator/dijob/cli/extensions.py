@@ -1,8 +1,8 @@
-"""Finds what other packages add to the command line through entry points.
+"""Finds the commands and options that other packages add through entry points.
 
-The command line does not know their names, and imports a package only when its command or option is
-used. So other packages do not slow down `kubectl dijob get`, and a package that cannot be imported
-affects only its own commands and options.
+The command line does not know the names of these packages, and imports a package only when its
+command or option is used. So other packages do not slow down `kubectl dijob get`, and a package
+that cannot be imported affects only its own commands and options.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ def _of_checkout(group: str) -> "list[EntryPoint]":
     from importlib.metadata import EntryPoint
 
     project = tomllib.loads(file.read_text()).get("project", {})
-    # Above an installed package, this path can lead to the pyproject.toml of another project.
+    # For an installed package, this path can be the pyproject.toml of another project.
     if project.get("name") != "dijob":
         return []
     table = project.get("entry-points", {}).get(group, {})

@@ -34,7 +34,7 @@ def read_file(path: str | Path) -> JobFile:
     Raises CliError (USAGE) if it cannot be read, is not YAML, or does not contain exactly one
     DIJob.
     """
-    # The client's reader is the one that `apply` uses, so all commands accept the same files.
+    # `apply` uses the same reader of the client, so all commands accept the same files.
     with client_errors():
         from dijob.client.documents import format_path, read_text
 
@@ -64,7 +64,7 @@ def job_of(file: JobFile, namespace: str = "", uid: str = UNKNOWN_UID) -> DIJob:
     with client_errors():
         from dijob.client.documents import parse_body
 
-        # The uid is set only after the checks, because they are more lenient for a job with a
-        # uid, which comes from the apiserver.
+        # The checks are more lenient for a job with a uid, because such a job comes from the
+        # apiserver. So the uid is set only after the checks.
         job = parse_body({**file.job, "metadata": meta, "status": {}}, file.name)
     return job.model_copy(update={"metadata": job.metadata.model_copy(update={"uid": uid})})

@@ -19,7 +19,7 @@ def command_names() -> list[str]:
 
 def load_command(name: str) -> click.Command | None:
     """Import a command; None if no command has this name. Raises CliError if the import fails."""
-    # The table is searched first, so that loading a built-in command does not read entry points.
+    # COMMANDS is searched first, so that loading a built-in command does not read entry points.
     if name in COMMANDS:
         module, line = COMMANDS[name]
         family = importlib.import_module(f"dijob.cli.commands.{module}")
@@ -38,7 +38,7 @@ def load_command(name: str) -> click.Command | None:
 def describe_commands() -> Iterator[tuple[str, str]]:
     """Yield the name of each command with the first line of its help.
 
-    The lines of built-in commands are in the table. Commands of other packages are imported.
+    The table COMMANDS has the lines of built-in commands. Commands of other packages are imported.
     """
     for name in command_names():
         if name in COMMANDS:

@@ -21,7 +21,7 @@ from dijob.cli.printing import echo
 # If a write to stdout fails with one of these errors, this is not a bug. EPIPE is absent because
 # click itself exits quietly when the reader of a pipe is gone.
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-# Commands of kubectl and other tools, with what to use here.
+# Commands of kubectl and other tools, with the equivalents in this program.
 _LOOK: Final = (
     "`{program} get NAME` prints the job, `watch NAME` shows it live, and `doctor NAME` checks it"
     " for problems"
@@ -112,7 +112,7 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("DIJOB_TRACEBACK"):
             raise
-        # An error with a file name is about a file other than stdout.
+        # An OSError with a file name concerns a file other than stdout.
         if isinstance(error, OSError) and error.errno in _OUTPUT_ERRORS and not error.filename:
             echo(f"Error: cannot write the output: {error.strerror}", err=True)
             sys.exit(Exit.FAILED)
@@ -135,7 +135,7 @@ def _open_closed_streams() -> None:
 
 
 def _unknown_command(name: str, program: str) -> str:
-    """Return the error for an unknown command, and suggest the known one that was meant."""
+    """Return the error for an unknown command, with a suggestion of what the user meant."""
     import difflib
 
     # A command that deletes something is suggested only if the typed name is almost the same.
@@ -153,7 +153,7 @@ def _unknown_command(name: str, program: str) -> str:
 
 
 def _program_name(path: str) -> str:
-    """Return the program's name as the user typed it: kubectl-dijob is `kubectl dijob`."""
+    """Return the program's name as the user typed it: `kubectl dijob` for kubectl-dijob."""
     return Path(path).name.replace("kubectl-", "kubectl ")
 
 

@@ -54,8 +54,8 @@ DURATION: Final = Duration()
 
 
 def cluster_options(function: Function) -> Function:
-    """Add -n, --context and --kubeconfig, and pass them to the function as a `Where`, its first
-    argument.
+    """Add -n, --context and --kubeconfig, and pass them to the function as its first argument, a
+    `Where`.
     """
 
     # kubectl has the same options, so users need not learn others.

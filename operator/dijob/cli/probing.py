@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 _MAX_CONCURRENT: Final = 16
 _TIMEOUT_SECONDS: Final = 20.0
-# Enough for the socket tables of a pod with thousands of connections. The limit protects this
-# program's memory from a container that does not stop printing.
+# This is enough for the socket tables of a pod with thousands of connections. The limit protects
+# this program's memory from a container that does not stop printing.
 _MAX_BYTES: Final = 16 * 2**20
 
 Command = Sequence[str]
@@ -63,8 +63,8 @@ async def _ask_pod(client: "AsyncClient", pod: "RankPod", commands: Sequence[Com
             # A missing permission affects all commands, so the next one is not tried.
             return Answer(problem=str(error))
         except (ApiError, Unreachable) as error:
-            # If the image lacks the program, the API server can report this as an error of the
-            # exec, so the next command is tried.
+            # If the image lacks the program, the API server can report this as an exec error, so
+            # the next command is tried.
             problem = str(error)
             continue
         if done.stdout:

@@ -1,8 +1,8 @@
-"""Compares what a job needs at least with the quota of its ClusterQueue (Kueue). No I/O.
+"""Compares the minimum needs of a job with the quota of its ClusterQueue (Kueue). No I/O.
 
 A job that needs more than its queue can ever give waits forever. The comparison considers only the
-size of the quota, not what other jobs use. It reports a job only if no admission is possible:
-in a cohort, a resource without a borrowing limit counts as unlimited.
+size of the quota, not what other jobs use. It reports a job only if Kueue can never admit the job.
+So in a cohort, a resource without a borrowing limit is treated as unlimited.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,8 +27,10 @@ Limits = dict[str, Decimal | None]
 
 @dataclass(frozen=True)
 class QuotaFinding:
-    """`misfit` is why the job can never be admitted ("": no reason is known). `doubt` is why it is
-    uncertain whether the job can be admitted ("": it is not).
+    """The result of the comparison.
+
+    `misfit` is the reason why the job can never be admitted, or "". `doubt` is the reason why it
+    is uncertain whether the job can be admitted, or "".
     """
 
     misfit: str = ""
@@ -59,14 +61,14 @@ def compare_with_quota(queue: Body, workload: Body) -> QuotaFinding:
         }
         if short := _find_shortage(group, flavors, needs):
             return QuotaFinding(f"the job can never fit into the ClusterQueue {name}: {short}")
-    # Kueue counts pods only if the ClusterQueue covers them. Its configuration can exclude or
+    # Kueue counts pods only if the ClusterQueue covers them. Kueue's configuration can exclude or
     # transform resources, so a resource that is not covered is not necessarily a problem.
     missing = sorted(key for key in asked.keys() - covered - {"pods"} if asked[key])
     if missing:
         return QuotaFinding(
             doubt=f"the ClusterQueue {name} does not cover {', '.join(missing)}, which the job"
-            " requests: unless Kueue's configuration excludes or transforms this resource, the job"
-            " is never admitted"
+            " requests: the job is never admitted unless Kueue's configuration excludes or"
+            " transforms this resource"
         )
     return QuotaFinding()
 
@@ -78,7 +80,7 @@ def _need(pod_set: Body) -> _Need:
 
 
 def _limits(flavor: Body, in_cohort: bool) -> Limits:
-    """Return the most that the queue can use of a flavor."""
+    """Return the largest amount of each resource that the queue can use from a flavor."""
     found = Limits()
     for one in objects_in(flavor.get("resources")):
         nominal, borrowed = parse_quantity(one.get("nominalQuota") or 0), one.get("borrowingLimit")
@@ -89,11 +91,11 @@ def _limits(flavor: Body, in_cohort: bool) -> Limits:
 
 
 def _find_shortage(group: Body, flavors: Mapping[str, Limits], needs: Sequence[_Need]) -> str:
-    """Return what a resource group lacks; "" if its quota may be large enough."""
+    """Return the shortage in a resource group as text; "" if its quota may be large enough."""
     covered = [str(one) for one in group.get("coveredResources") or ()]
     for need in needs:
         wanted = {key: need.amounts[key] for key in covered if need.amounts.get(key)}
-        # All resources of a group that a pod set requests come from the same flavor.
+        # For each pod set, Kueue takes all resources of a group from the same flavor.
         lacks = {name: _exceeded(wanted, limits) for name, limits in flavors.items()}
         if wanted and all(lacks.values()):
             each = "; ".join(f"flavor {name} has at most {short}" for name, short in lacks.items())

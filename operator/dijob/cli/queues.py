@@ -22,9 +22,11 @@ from dijob.names import Engine
 
 @dataclass(frozen=True)
 class QueueFinding:
-    """A queue of an engine. `problem` is why its jobs get no nodes ("": no reason is known).
-    `unread` is why it could not be read ("": it could). `place` is where the job names it.
-    `misfit` is why its quota can never be enough for the job, and `doubt` is why this is unknown.
+    """A queue of a scheduling engine. A reason that does not apply is "".
+
+    `problem` is the reason why jobs in the queue get no nodes. `unread` is the reason why the
+    queue could not be read. `misfit` is the reason why the quota can never be enough for the job,
+    and `doubt` is the reason why this is unknown. `place` is where the job names the queue.
     """
 
     name: str
@@ -36,7 +38,7 @@ class QueueFinding:
 
 
 def engine_of_pods(job: DIJob, pods: Iterable[RankPod]) -> Engine:
-    """Return the engine with which the pods were created, else the one that the job chooses."""
+    """Return the engine for which the pods were created, or else the engine in the job's spec."""
     marks = (pod.meta.get("annotations") or {} for pod in pods)
     named = (one.get(names.ANNOTATION_ENGINE) for one in marks)
     known = next((one for one in named if one in set(Engine)), None)
@@ -46,7 +48,7 @@ def engine_of_pods(job: DIJob, pods: Iterable[RankPod]) -> Engine:
 async def find_queue(
     connection: ClientConnection, job: DIJob, engine: Engine
 ) -> QueueFinding | None:
-    """Return the job's queue; None if its engine has no queues, or the cluster no such kind."""
+    """Return the job's queue; None if its engine or the cluster has no such kind of queue."""
     if kueue.queue_name(job):
         return await _find_local_queue(connection, job)
     row = ENGINES[engine]
@@ -72,7 +74,7 @@ async def find_queue(
 
 
 async def _find_local_queue(connection: ClientConnection, job: DIJob) -> QueueFinding | None:
-    """Return the LocalQueue of Kueue that the job's label names; None if the cluster has none."""
+    """Return the LocalQueue in the job's Kueue label; None if the cluster has no such kind."""
     name, space = kueue.queue_name(job), job.metadata.namespace
     place = f"the label {names.KUEUE_QUEUE}"
     path = Resource(kueue.API, "localqueues").path_of(space, name)
@@ -98,11 +100,11 @@ async def _find_local_queue(connection: ClientConnection, job: DIJob) -> QueueFi
 async def _compare_quota(
     connection: ClientConnection, job: DIJob, cluster_queue: str
 ) -> QuotaFinding:
-    """Compare the job with the quota of its ClusterQueue, which many users may not read."""
+    """Compare the job with the quota of its ClusterQueue, which many users cannot read."""
     path = Resource(kueue.API, "clusterqueues", namespaced=False).path_of("", cluster_queue)
     try:
         body = await connection.json(ClientRequest("GET", path))
     except (NotFound, Refused) as error:
-        text = f"whether the quota is large enough for the job was not checked: {error}"
+        text = f"the size of the queue's quota was not checked: {error}"
         return QuotaFinding(doubt=text)
     return compare_with_quota(body, kueue.workload(job, 0, Options()))

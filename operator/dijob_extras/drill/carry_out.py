@@ -59,7 +59,7 @@ async def _first_state(states: AsyncGenerator[Snapshot], victims: Victims) -> Jo
 
 
 async def _delete_pod(client: AsyncClient, pod: RankPod) -> None:
-    # With the uid, the API server does not delete a pod that has replaced this one meanwhile.
+    # The uid keeps the API server from deleting a new pod that has the same name.
     body = {"preconditions": {"uid": pod.uid}}
     path = PODS.path_of(client.namespace, pod.name)
     await client.connection.json(ClientRequest("DELETE", path, body))

@@ -1,4 +1,4 @@
-"""Recognizes the stages of a recovery in the states of a job. No I/O, no clock."""
+"""Recognizes the stages of a recovery from the states of a job. No I/O, no clock."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -72,7 +72,7 @@ class Recovery:
             self._peak = max(self._peak, position)
 
     def _reached(self, stage: Stage, job: Job, pods: Sequence[RankPod]) -> str:
-        """Return what shows that the job has reached a stage, or "" if it has not."""
+        """Return the evidence that the job has reached a stage, or "" if it has not."""
         match stage:
             case Stage.DETECTION:
                 return self._detected(job)

@@ -95,7 +95,7 @@ def _check_state(job: Job, pods: Sequence[RankPod]) -> None:
 
 
 def _pod_of(pods: Sequence[RankPod], rank: int | None) -> RankPod:
-    """Return the running pod of a rank. Without a rank, return that of the last running rank."""
+    """Return the running pod of a rank; without `rank`, the pod of the last running rank."""
     found = [pod for pod in pods if rank in (None, pod.rank) and pod.running]
     if not found:
         known = compact_ranks(pod.rank for pod in pods if pod.running)
@@ -123,7 +123,7 @@ def _of_node(gang: Gang, pods: Sequence[RankPod], node: str) -> Victims:
 
 
 def _restart_with(gang: Gang, lost: Sequence[int]) -> frozenset[int]:
-    """Return the other ranks that restart if these are lost."""
+    """Return the other ranks that restart if the ranks `lost` are lost."""
     if gang.renews_all_on_loss:
         return frozenset(range(gang.size)) - frozenset(lost)
     found, added = frozenset[int](), frozenset(lost)

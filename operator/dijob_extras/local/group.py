@@ -20,7 +20,7 @@ DRAIN_SECONDS = 2
 # The exit codes of a shell for a command that is missing, and for one that cannot be executed.
 NOT_FOUND, NOT_RUN = 127, 126
 
-# As many of the last lines show how a program ended, as the termination message of a container.
+# Number of last lines that are kept to show how a program ended, like a termination message.
 KEPT_LINES = 40
 
 Line = Callable[[str], None]
@@ -101,7 +101,7 @@ class ProcessGroup:
         return status
 
     def tell(self, number: signal.Signals) -> None:
-        """Send a signal to the group, once it has started."""
+        """Send a signal to the group, as soon as the group has started."""
         self._due = number
         if self._process is not None and not self._over:
             with suppress(ProcessLookupError, PermissionError):

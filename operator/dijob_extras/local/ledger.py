@@ -1,8 +1,7 @@
-"""Decides what happens after a rank has exited: the operator's policies, applied to processes.
-Pure.
+"""Applies the operator's policies to local processes after a rank has exited. No I/O.
 
 Only the counting is implemented here. The operator's failure accounting is not used, because it is
-for pods that are observed late, and possibly twice (docs/decisions/033).
+designed for pods, which are observed late, and possibly twice (docs/decisions/033).
 """
 
 from collections.abc import Set

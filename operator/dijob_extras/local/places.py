@@ -45,7 +45,7 @@ def reserve_addresses(size: int) -> Iterator[tuple[str, ...]]:
 
 
 def rank_address(run: int, rank: int) -> str:
-    """Return the address of a rank. Each value of the third number is used for 250 ranks."""
+    """Return the address of a rank. Each value of the third octet is used for 250 ranks."""
     block, host = divmod(rank, 250)
     return f"127.{run}.{block}.{host + FIRST}"
 

@@ -136,7 +136,7 @@ class Run:
             self._show(start, text)
         except BrokenPipeError:
             self._stdout_closed = True
-            # Python flushes stdout at exit, and would fail again.
+            # Python flushes stdout at exit, which would fail again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             self._ends.put_nowait(LocalRunEnd(INTERRUPTED, "stopped because stdout was closed"))
 

@@ -107,7 +107,7 @@ def _add_resolver_prefix(
 
 def _time_limits(job: DIJob, choices: Choices) -> Limits:
     graces = (pod_set.pod.get("terminationGracePeriodSeconds") for pod_set in job.pod_sets)
-    # All ranks share one limit, so the longest grace period counts.
+    # All ranks share one limit, so the longest grace period is used.
     given = [grace for grace in graces if isinstance(grace, int)]
     deadline = job.spec.active_deadline_seconds
     return Limits(choices.timeout, deadline, max(given) if given else GRACE_SECONDS)

@@ -1,7 +1,7 @@
 """Reports ranks that keep running although others have exited.
 
-A run does not end while one rank hangs. The report names its process, so that the user can inspect
-it, for example with py-spy.
+A run does not end while one rank hangs. The report names the rank's process, so that the user can
+inspect the process, for example with py-spy.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ def format_running(left: Sequence[RunningRank]) -> str:
 
 
 def report_running(left: Sequence[RunningRank], since: str, seconds: float, then: str = "") -> str:
-    """Return the report; "" if no rank is running any more. `since` names an event that happened
+    """Return the report; "" if no rank is still running. `since` names an event that happened
     `seconds` ago.
     """
     text = f"{seconds:.0f} s after {since}, {format_running(left)}{f'; {then}' if then else ''}"

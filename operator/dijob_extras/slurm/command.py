@@ -71,7 +71,7 @@ class SlurmCommand:
 def build_command(
     step: SlurmStep, body: Body, pods: Shape, name: str, notes: Notes
 ) -> SlurmCommand:
-    """Return the command of a step, and note what it cannot do in a pod."""
+    """Return the command of a step. Add notes about everything that does not work in a pod."""
     made = SlurmCommand(_choose_runtime(step))
     if _ARGUMENT.search(step.script or " ".join(step.words)):
         advice = "the script's arguments ($1, $@) do not exist in a pod: write the values instead"

@@ -1,6 +1,7 @@
 """Computes the number of pods and the resources of each one.
 
-Slurm counts nodes and tasks. A pod is a task, so amounts per node or per job are divided.
+Slurm counts nodes and tasks. Each task becomes a pod, so amounts per node or per job are divided
+among the pods.
 """
 
 import math
@@ -63,7 +64,7 @@ def _memory_per_pod(given: Given, here: int, cpus: int, graphics: int, notes: No
 
 def _gpus_per_pod(given: Given, pods: int, here: int, notes: Notes) -> int:
     """Return the GPUs of a pod. Some options are per task, others per node or for the whole job."""
-    # If several options are given, the first one in this order counts.
+    # If several options are given, the first one in this order applies.
     shares = {"gpus-per-task": 1, "gpus-per-node": here, "gres": here, "gpus": pods}
     for name, share in shares.items():
         found = amounts.parse_gpus(given[name]) if name in given else None

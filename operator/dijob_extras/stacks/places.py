@@ -99,7 +99,7 @@ class StackGroup:
     def _how(self) -> str:
         threads = (one.process.thread for one in self.members)
         hows = Counter(_describe_activity(thread) for thread in threads if thread)
-        # Threads at the same position may be caught in different states. The most frequent counts.
+        # Threads at the same position may be in different states. The most frequent one is shown.
         ((plural, singular), _), *_ = hows.most_common()
         return plural if self.many else singular
 
@@ -164,7 +164,8 @@ def summarize_groups(found: Sequence[StackGroup]) -> str:
     first, *others = found
     if not others:
         return f"{first.who}: all processes are at the same position"
-    # "may", because a working job also has groups of one process. A position alone proves nothing.
+    # The summary says "may", because a working job also has groups of one process. A position
+    # alone proves nothing.
     if len(first.members) > sum(len(one.members) for one in others):
         rest = ", ".join(one.who for one in others)
         return f"most processes are at the same position, and may be waiting for {rest}"

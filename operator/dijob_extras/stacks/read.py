@@ -1,6 +1,6 @@
 """Parses the output of the image dijob/stacks: a line of JSON for each Python process. No I/O.
 
-The last line has the number of processes, so that a truncated log is recognized.
+The last line contains the number of processes, so that a truncated log can be detected.
 """
 
 import json
@@ -106,7 +106,7 @@ def parse_dump(text: str) -> Look:
         count = end["processes"]
         found = tuple(map(_parse_process, rows))
     except (ValueError, KeyError, TypeError, AttributeError):
-        # The end of the output is quoted: an error message would be there.
+        # The problem quotes the end of the output, because an error message would be there.
         return Look(problem=f"its stack dump is incomplete: {' '.join(text.split())[-200:]}")
     if not count:
         return Look(problem="no Python process was found in its container")

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 @click.option(
     "--measure",
     is_flag=True,
-    help="While the page of a job is open, also read in its pods what they use: GPUs, and CPU and"
-    " memory if the cluster has no metrics API. Needs permission to create pods/exec.",
+    help="While the page of a job is open, also measure the use of GPUs in its pods. If the cluster"
+    " has no metrics API, also measure CPU and memory. Needs permission to create pods/exec.",
 )
 @options.cluster_options
 def command(

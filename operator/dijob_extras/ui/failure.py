@@ -1,5 +1,5 @@
-"""Splits the output of a failed program into what a reader needs first: the exception, then its
-traceback, then the other output, and library warnings last. No I/O.
+"""Splits the output of a failed program into parts, with the most useful part first: the exception,
+its traceback, the other output, and library warnings. No I/O.
 """
 
 from collections.abc import Iterable
@@ -120,7 +120,7 @@ def _longest_output(first: FirstFailure, pods: Iterable[RankPod]) -> str:
     known = plain_text(first.message).strip()
     for pod in pods:
         text = plain_text(str(pod.end.get("message") or "")).strip()
-        # The pod may have ended for another reason since.
+        # The pod may since have ended for another reason.
         if pod.name == first.pod and known and text.endswith(known):
             return text
     return known

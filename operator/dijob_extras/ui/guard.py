@@ -1,8 +1,8 @@
 """Access control of the page's server: a token, and the host names of this machine.
 
 Other users of the machine, and any web page in the user's browser, can reach a port on loopback.
-The page sends the token in a header. A cookie would not do: browsers send cookies of 127.0.0.1 to
-the servers on all of its ports, which may belong to other users (docs/decisions/036).
+The page sends the token in a header. A cookie would not be safe: browsers send the cookies of
+127.0.0.1 to the servers on all of its ports, which may belong to other users (docs/decisions/036).
 """
 
 import secrets
@@ -52,7 +52,7 @@ def find_rejection(request: web.BaseRequest, expected: str) -> tuple[int, str] |
 
 
 def _is_local(host: str) -> bool:
-    # Any port is allowed, because ssh may forward another one.
+    # Any port is allowed, because ssh may forward a different one.
     try:
         return urlsplit(f"//{host}").hostname in LOCAL_NAMES
     except ValueError:

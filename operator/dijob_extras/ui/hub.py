@@ -39,7 +39,7 @@ _BEAT_SECONDS: Final = 1.0
 _PACE_SECONDS: Final = 0.2
 # The totals change with the time, not only with the jobs.
 _TOTALS_SECONDS: Final = 5.0
-# More jobs than a cluster has. The command also forgets jobs that were deleted.
+# No cluster has this many jobs. The command also forgets jobs that were deleted.
 _MOST_JOBS: Final = 100_000
 
 
@@ -88,7 +88,7 @@ class Hub:
                         await self._take(found)
             except DijobError as error:
                 if isinstance(error, Refused) and error.status == HTTPStatus.FORBIDDEN:
-                    # The permission was withdrawn, so the jobs must no longer be shown.
+                    # The permission was revoked, so the jobs must no longer be shown.
                     self._jobs = {}
                 self._note_watch(str(error))
                 await self._tell()
@@ -167,7 +167,7 @@ class Hub:
         shown: dict[str, Job] | None = None
         while True:
             yield Message("trouble", {"sentence": self.trouble})
-            # With 1,000 jobs and many tabs, it would be expensive to build equal rows each second.
+            # With 1,000 jobs and many tabs, it would be slow to rebuild unchanged rows each second.
             if self._listed and shown is not self._jobs:
                 shown = self._jobs
                 rows = [job_row(job) for _, job in sorted(shown.items())]
@@ -254,7 +254,7 @@ class Hub:
                 time = datetime.now(UTC)
                 memory.see(now.job, time)
                 fell = ends.see(now.pods, loop.time())
-                # The spec comes first, so that the page opens complete.
+                # The spec comes first, so that the page is complete when it opens.
                 spec = [Message("spec", spec_page(now.job))] if now.job is not shown else []
                 shown = now.job
                 yield [*spec, Message("job", job_page(Seen(now, memory, time, fell, usage)))]

@@ -13,7 +13,7 @@ from dijob.client import Job
 from dijob.client.yaml_text import Dumper
 from dijob.core.members import format_ranks, gang_of
 
-# What the API server adds, and a user never writes.
+# Fields that the API server adds, and that users never write.
 _SERVER_FIELDS: Final = (
     "managedFields",
     "resourceVersion",

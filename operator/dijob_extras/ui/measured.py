@@ -1,8 +1,8 @@
-"""Measures what the programs of a job use, in their pods: CPU and memory from the files of the
-kernel's cgroups, and GPUs with nvidia-smi.
+"""Measures the resource use of a job's programs in their pods: CPU and memory from the kernel's
+cgroup files, and GPUs with nvidia-smi.
 
-A container sees the cgroup files of its own. Both versions of cgroups are read. The answers come
-from the tenant's container, so they are untrusted text.
+A container sees its own cgroup files. Both versions of cgroups are supported. The answers come from
+the tenant's container, so they are untrusted text.
 """
 
 import time
@@ -50,7 +50,8 @@ class GpuUse:
 @dataclass(frozen=True)
 class Measurement:
     """What a container has used: CPU seconds since its start, memory in bytes (without the file
-    cache that the kernel can drop), and its GPUs. `taken` is when, in seconds of a monotonic clock.
+    cache that the kernel can drop), and its GPUs. `taken` is the time of the measurement, in
+    seconds of a monotonic clock.
     """
 
     taken: float
@@ -62,8 +63,8 @@ class Measurement:
 async def measure_ranks(
     client: "AsyncClient", pods: "Sequence[RankPod]"
 ) -> Mapping[str, Measurement]:
-    """Measure the ranks that run, and return the measurements by the names of the pods. Ranks that
-    cannot be measured are missing.
+    """Measure the running ranks, and return the measurements by pod name. Ranks that cannot be
+    measured are left out.
     """
     running = [pod for pod in pods if pod.running][:MOST_RANKS]
     answers = await ask_ranks(client, running, [("sh", "-c", _SCRIPT)])
@@ -82,8 +83,8 @@ def read_measurement(text: str, taken: float) -> Measurement:
 
 
 def compute_use(now: Measurement, before: Measurement | None) -> Amounts:
-    """Return the used CPUs and bytes of memory. CPUs need two measurements of the same container.
-    A negative difference means that the container has restarted.
+    """Return the CPUs and bytes of memory in use. The CPU use is computed from two measurements of
+    the same container. A negative difference means that the container has restarted.
     """
     found: Amounts = {}
     if before and now.cpu_seconds is not None and before.cpu_seconds is not None:
@@ -123,7 +124,7 @@ def _first_number(sections: Mapping[str, Sequence[str]], names: Iterable[str]) -
 def _find_value(
     sections: Mapping[str, Sequence[str]], names: Iterable[str], keys: Iterable[str]
 ) -> Decimal | None:
-    """Return the value of the first key that a file of lines `KEY VALUE` has."""
+    """Return the value of the first of the keys that occurs in a file of lines `KEY VALUE`."""
     for name in names:
         values = dict(line.split(" ", 1) for line in sections.get(name, ()) if " " in line)
         for key in keys:

@@ -59,8 +59,8 @@ class PageMemory:
 
 @dataclass
 class JobMemories:
-    """What has been seen of several jobs, by key. If there are more than `most`, the job that was
-    not used for the longest time is forgotten.
+    """What has been seen of several jobs, by key. If there are more than `most` jobs, the least
+    recently used one is forgotten.
     """
 
     most: int

@@ -16,7 +16,7 @@ from dijob_extras.ui.sse import Message, Messages
 
 Json = dict[str, Any]
 
-# Records of jobs that have ended do not change, so the page need not be live to the second.
+# Records of ended jobs do not change, so the page does not need to be updated every second.
 _AGAIN_SECONDS: Final = 15.0
 _PULSE_SECONDS: Final = 4.0
 _MOST_LISTED: Final = 200
@@ -24,7 +24,7 @@ _TONES: Final = {"Succeeded": "good", "Failed": "problem"}
 
 
 async def list_past(client: AsyncClient, everywhere: bool) -> Messages:
-    """Yield the newest records of one or all namespaces, again and again."""
+    """Yield the newest records of one or all namespaces, at regular intervals."""
     while True:
         try:
             query = HistoryQuery(
@@ -39,7 +39,7 @@ async def list_past(client: AsyncClient, everywhere: bool) -> Messages:
 
 
 async def show_past(client: AsyncClient, name: str, uid: str) -> Messages:
-    """Yield one record with its logs, again and again."""
+    """Yield one record with its logs, at regular intervals."""
     while True:
         reader = HistoryReader(client.connection)
         try:
@@ -53,7 +53,7 @@ async def show_past(client: AsyncClient, name: str, uid: str) -> Messages:
 
 
 async def _wait() -> Messages:
-    """Wait until the next request. Each None lets the server show that it is still there."""
+    """Wait until the next request. Each None lets the server send a comment as a sign of life."""
     for _ in range(int(_AGAIN_SECONDS / _PULSE_SECONDS) + 1):
         await asyncio.sleep(_PULSE_SECONDS)
         yield None

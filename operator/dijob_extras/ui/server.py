@@ -1,6 +1,7 @@
 """The HTTP server of the page: static files for everyone, and data for the holder of the token.
 
-The server in a cluster has the same routes, but another source for each user (cluster/server.py).
+The server in a cluster has the same routes, but a separate source for each user
+(cluster/server.py).
 
 The page is plain JavaScript without a build step, so its files are served as they are.
 """
@@ -26,7 +27,7 @@ _TYPES: Final = {
     ".svg": "image/svg+xml",
 }
 START: Final = "index.html"
-# The valid names of jobs and namespaces. Nothing else may become part of an API path.
+# The valid names of jobs and namespaces. No other text may become part of an API path.
 NAME: Final = "[a-z0-9][-a-z0-9]*"
 
 
@@ -62,7 +63,7 @@ class RunningSource(PageSource, Protocol):
         """Follow the cluster until the task is canceled."""
 
 
-# Returns the source for a request.
+# A function that returns the source for a request.
 OpenSource = Callable[[web.Request], AbstractAsyncContextManager[PageSource]]
 
 

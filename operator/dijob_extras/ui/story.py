@@ -1,8 +1,8 @@
 """Builds the history of a job: phases, peer lists, losses and events, ordered by time. No I/O.
 
-The cluster keeps little of it: a condition records only its last change, and events are deleted
-after an hour. What the command itself has seen (memory.py) takes precedence over conclusions from
-conditions and events.
+The cluster keeps little of this history: a condition records only its last change, and events are
+deleted after an hour. What the command itself has seen (memory.py) takes precedence over
+conclusions from conditions and events.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

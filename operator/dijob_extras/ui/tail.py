@@ -13,8 +13,8 @@ from dijob_extras.ui.sse import LINES, Message, Messages
 
 # How many lines of each rank the page shows when a log is opened.
 TAIL_LINES: Final = 500
-# Lines are sent in batches. If a program prints much, one message per line would keep the browser
-# busy.
+# Lines are sent in batches. If a program prints many lines, one message per line would keep the
+# browser busy.
 _ONE_MESSAGE: Final = 200
 _HELD_LINES: Final = 5000
 _BEAT_SECONDS: Final = 1.0
@@ -33,7 +33,7 @@ def _clean_line(line: Line) -> str:
 
 
 async def read_log(client: AsyncClient, name: str, rank: int | None) -> AsyncGenerator[str]:
-    """Yield the complete log of a rank (None for all), as the nodes still have it."""
+    """Yield the complete log of a rank (None for all), as far as the nodes have kept it."""
     ranks = None if rank is None else frozenset({rank})
     async with aclosing(client.logs(name, LogOptions(ranks=ranks))) as lines:
         async for line in lines:

@@ -1,8 +1,8 @@
-"""Reads what the programs of a job use, from the metrics API if the cluster serves it.
+"""Reads the resource use of a job's programs from the metrics API, if the cluster serves it.
 
-The API is optional, and users may lack the permission to read it. It also knows no GPUs. With
-`measure`, the rest is measured in the pods (measured.py). That needs the permission to run commands
-in them, and each measurement is in the audit log, so users must ask for it.
+The API is optional, and users may lack the permission to read it. It also does not report GPUs.
+With `measure`, the missing values are measured in the pods (measured.py). This requires permission
+to run commands in the pods, and each measurement appears in the audit log. So it is off by default.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from dijob.core.render.quantities import Amounts, format_amount, parse_quantity
 
 from dijob_extras.ui.measured import GpuUse, Measurement, compute_use, measure_ranks
 
-# metrics-server measures once in 15 s.
+# metrics-server measures every 15 s.
 _EVERY_SECONDS: Final = 15.0
 _LABELS: Final = {"cpu": "CPU", "memory": "memory"}
 
@@ -31,7 +31,7 @@ class Use:
     gpus: tuple[GpuUse, ...] = ()
 
 
-# By `POD/CONTAINER`.
+# The keys have the form `POD/CONTAINER`.
 Usage = dict[str, Use]
 
 
@@ -101,7 +101,7 @@ def read_usage(items: Iterable[Mapping[str, Any]]) -> Usage:
 
 
 def describe_use(pod: RankPod, usage: Usage) -> str:
-    """Return what the main container uses of what it requests; "" if it is unknown."""
+    """Return what the main container uses and what it requests; "" if the use is unknown."""
     used = usage.get(f"{pod.name}/{pod.container}", Use())
     texts = [_describe_one(kind, value, pod) for kind, value in used.amounts.items()]
     return ", ".join([*texts, *_describe_gpus(used.gpus)])

@@ -26,7 +26,8 @@ Json = dict[str, Any]
 
 # A page with a bar for each of thousands of ranks would be slow.
 MOST_BARS: Final = 100
-# Enough to find a script by its name. The list is sent again after each change.
+# This many characters are enough to find a script by its name. The limit keeps the list of jobs
+# small, because the list is sent again after each change.
 MOST_COMMAND: Final = 120
 # If the permission to read pods is missing, the apiserver's message contains this text.
 _NO_PODS: Final = 'resource "pods"'

@@ -403,7 +403,7 @@ OF_STATUS: dict[str, Case] = {
         ),
         PROBLEM,
         "it selects only 1 of them",
-        "a number as minAvailable",
+        "set the budget's minAvailable to a number",
     ),
     "a budget of a whole job with tasks": Case(
         "drains",

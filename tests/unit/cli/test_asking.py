@@ -331,7 +331,7 @@ def queue_of(quota: str) -> Answer:
     [
         (queue_of("1"), "the job can never fit into the ClusterQueue all", "no"),
         (queue_of("100"), "does not cover", "unknown"),
-        (status(403, "no"), "whether the quota is large enough for the job was not", "unknown"),
+        (status(403, "no"), "the size of the queue's quota was not checked", "unknown"),
     ],
     ids=["it never fits", "a resource is not covered", "no permission"],
 )

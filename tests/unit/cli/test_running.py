@@ -265,7 +265,7 @@ def test_code_that_is_too_large_names_its_largest_files(folder: Path, size: int,
         pytest.param(("--env", "DI_RANK=1", "--", "x"), "DI_RANK", id="a reserved variable"),
         pytest.param(
             ("--memory", "4GB", "--", "x"),
-            "--memory 4GB is not a Kubernetes quantity, a number with Ki, Mi, Gi, k, M or G:"
+            "--memory 4GB is not a Kubernetes quantity (a number with Ki, Mi, Gi, k, M or G):"
             " write 4G or 4Gi",
             id="GB",
         ),

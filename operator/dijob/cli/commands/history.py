@@ -34,7 +34,7 @@ def _filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that select records."""
     for option in (
         click.option("--limit", type=click.IntRange(1, 500), default=100, show_default=True,
-                     help="The largest number of jobs to list."),
+                     help="List at most this many jobs."),
         click.option("--owner", default="", metavar="OWNER",
                      help="Only jobs of this owner, as -o wide shows it."),
         click.option("--since", type=options.DURATION, metavar="DURATION",
@@ -51,7 +51,9 @@ def _filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("name", required=False)
 @click.option("--logs", is_flag=True, help="Print the ends of the job's logs.")
 @click.option("--rank", type=click.IntRange(0), help="With --logs: only the log of this rank.")
-@click.option("--uid", default="", help="Which of several jobs of this name. Default: the newest.")
+@click.option(
+    "--uid", default="", help="UID of the job, if several had this name. Default: newest."
+)
 @_filter_options
 @options.list_options
 @click.option(

@@ -225,8 +225,8 @@ suspend_command = _build_command(
     "suspended",
     """Suspend jobs: delete their pods, and keep the jobs until they are resumed.
 
-    The pods get their termination grace period. Their capacity is free for other jobs. The jobs
-    keep their ranks.
+    The pods stop within their termination grace period. Other jobs can then use their capacity.
+    The jobs keep their ranks.
 
     \b
     Example:

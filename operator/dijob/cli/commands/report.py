@@ -16,7 +16,7 @@ from dijob.cli.printing import echo, format_object, write_file
     "--svg",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Also draw the time of each rank as a bar, as an SVG in this file.",
+    help="Also write an SVG diagram to this file, with a bar for the time of each rank.",
 )
 @options.output_option("table", "json", "yaml")
 @options.cluster_options

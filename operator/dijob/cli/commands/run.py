@@ -30,7 +30,7 @@ _GIVEN = click.core.ParameterSource.COMMANDLINE
 
 
 class RunControl(TypedDict):
-    """The options that are not about the job itself."""
+    """The options that control the command and do not become part of the job."""
 
     code: str | None
     replace: bool
@@ -63,15 +63,19 @@ def _pairs(
     return split
 
 
-# The options that become the manifest, with the names of the fields of RunRequest. All others
-# control this command.
+# The options that become the manifest. They have the names of RunRequest's fields. All other
+# options control this command.
 _JOB_OPTIONS = (
     click.option("--image", help="Image of all pods."),
     click.option(
-        "--replicas", type=click.IntRange(min=1), help="Number of pods. Default: 1, or a bound."
+        "--replicas",
+        type=click.IntRange(min=1),
+        help="Number of pods. Default: --max-replicas, else --min-replicas, else 1.",
     ),
     click.option(
-        "--min-replicas", type=click.IntRange(min=1), help="Start when this many pods are there."
+        "--min-replicas",
+        type=click.IntRange(min=1),
+        help="Start when this many pods have addresses.",
     ),
     click.option(
         "--max-replicas", type=click.IntRange(min=1), help="The job can be scaled to this size."
@@ -137,7 +141,7 @@ _JOB_OPTIONS = (
     click.option(
         "--service-account",
         metavar="NAME",
-        help="ServiceAccount of all pods. Default: that of the namespace.",
+        help="ServiceAccount of all pods. Default: the account `default` of the namespace.",
     ),
     click.option(
         "--backoff-limit",
@@ -208,7 +212,7 @@ def run_command(
     """Create a job from an image and a command, with your code.
 
     The command runs in each pod as written, without a shell. The ConfigMaps with the code are
-    deleted with the job. The output of --dry-run is a starting point for a manifest of your own.
+    deleted with the job. The output of --dry-run is a starting point for your own manifest.
 
     After you have changed the code, `run NAME --code DIR --replace` deletes the job and its pods,
     creates it again with the new code, and prints its logs until it ends. Ctrl-C ends only the
@@ -320,7 +324,7 @@ def _follow(where: Where, name: str, timeout: float | None) -> None:
         waiting = asyncio.create_task(client.wait(name, timeout=timeout, seen=seen))
         printing = asyncio.create_task(print_logs(client, name))
         try:
-            # An error of either ends both, such as a missing permission to read logs.
+            # An error in either task, such as a missing permission to read logs, ends both.
             outcome, _ = await asyncio.gather(waiting, printing)
             return outcome
         finally:

@@ -28,8 +28,9 @@ from dijob.client.watching import watch_objects
 # This time is usually enough to pull an image. After that, an error with the pod's condition is
 # more useful than waiting.
 _HELPER_SECONDS = 180
-# GNU tar's messages with exit code 1 if a file changed while tar read it. All other files are
-# complete. The text has to be checked because busybox's tar exits with 1 for every error.
+# If a file changes while GNU tar reads it, tar prints one of these messages and exits with 1. All
+# other files are complete. The text has to be checked because busybox's tar exits with 1 for every
+# error.
 CHANGED = ("file changed as we read it", "removed before we read it")
 
 
@@ -45,7 +46,7 @@ async def copy_from_rank(client: AsyncClient, source: places.RankPath, to: Path)
 async def locate_path(
     client: AsyncClient, source: places.RankPath, *, writes: bool = False
 ) -> AsyncGenerator[tuple[ContainerPlace, str]]:
-    """Return a container that has the path of a rank, and the path in this container.
+    """Return a container in which the path of a rank exists, and the path in this container.
 
     If the rank's own container is running, it is returned. Otherwise a helper pod is created, and
     is deleted when the context ends.
@@ -133,7 +134,7 @@ async def _receive_tar(client: AsyncClient, place: ContainerPlace, path: str, to
     folder, name = posixpath.split(path.rstrip("/") or "/")
     if not name or name in (".", ".."):
         raise CliError(f"{path} is not the name of a file or folder", Exit.USAGE)
-    # With h, tar sends the targets of symbolic links, so a link in the stream is an attack.
+    # With h, tar sends the targets of symbolic links. A symbolic link in the stream is an attack.
     command = ["tar", "chf", "-", "-C", folder or ".", "--", name]
     code, stderr, progress = 0, "", CopyProgress()
     async with run_in_thread(lambda sent: unpack_tar(sent, to, name), "rb") as unpacking:

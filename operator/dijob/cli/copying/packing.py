@@ -23,7 +23,7 @@ class PackedItem:
     path: Path
     name: str
     size: int
-    """In bytes; 0 for a folder."""
+    """The size in bytes; 0 for a folder."""
     folder: bool = False
 
 
@@ -59,7 +59,7 @@ def _walk_items(path: Path, name: str, above: Sequence[tuple[int, int]]) -> Iter
 
 
 def pack_items(stream: IO[bytes], found: Sequence[PackedItem]) -> None:
-    """Write the stream.
+    """Write the items to the stream as a tar archive.
 
     Raises CliError if a file cannot be read, and BrokenPipeError if the reader has closed its end.
     """

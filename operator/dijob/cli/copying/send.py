@@ -24,7 +24,7 @@ class Sent:
 
     files: int
     size: int
-    """In bytes."""
+    """The total size in bytes."""
     where: str
 
 

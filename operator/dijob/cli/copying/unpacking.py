@@ -22,11 +22,11 @@ _PIECE: Final = 2**20
 
 @dataclass(frozen=True)
 class Unpacked:
-    """What was written."""
+    """The number of files that were written, and their size."""
 
     files: int
     size: int
-    """In bytes."""
+    """The total size in bytes."""
 
 
 class _Member(tarfile.TarInfo):
@@ -97,8 +97,8 @@ def _write_member(archive: tarfile.TarFile, member: tarfile.TarInfo, to: Path, n
         path.mkdir(parents=True, exist_ok=True)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    # If a file has several names, tar sends it once, and sends a hard link for each other name. The
-    # link is replaced by a copy.
+    # If a file has several names, tar sends the content once, and a hard link for each of the other
+    # names. Each hard link is replaced by a copy.
     if member.islnk():
         linked = _local_path(member.linkname, to, name)
         if not _is_regular(linked):
@@ -129,7 +129,7 @@ def _store_file(content: IO[bytes], path: Path, member: tarfile.TarInfo) -> None
             file.flush()
             # setuid bits and write access for others are not copied from the container.
             os.chmod(file.name, 0o600 | member.mode & 0o755)
-            # A time that this system cannot represent must not make the copy fail.
+            # A modification time that this system cannot represent must not make the copy fail.
             with suppress(OverflowError, ValueError, OSError):
                 os.utime(file.name, (member.mtime, member.mtime))
             os.replace(file.name, path)

@@ -28,7 +28,8 @@ class CheckRow:
 
 OUTPUT: Final = "output"
 CHECKS: Final = (
-    # These read API objects only, so they also apply to a job that has not started or has ended.
+    # These checks read only API objects, so they also apply to a job that has not started or has
+    # ended.
     CheckRow("status", of_status.check_conditions, live=False),
     CheckRow("terminating pods", of_status.old_pods, live=False),
     CheckRow("scheduling", of_status.check_scheduling, live=False),
@@ -39,19 +40,19 @@ CHECKS: Final = (
     CheckRow("same image", of_status.same_image, live=False),
     CheckRow("drains", of_drains.check_drains, live=False),
     CheckRow("host network", of_status.host_network, live=False),
-    # These compare the pods with each other. A difference, such as a pod that runs a different
-    # program, can explain missing connections.
+    # These checks compare the pods with each other. A difference, such as a pod that runs a
+    # different program, can explain missing connections.
     CheckRow("same source", of_programs.check_source),
     CheckRow("versions", of_programs.check_versions),
     CheckRow("peer list", of_programs.list_number),
     CheckRow("channel", of_programs.check_channel),
-    # These follow the path of a connection, from the peer's name to the established socket.
+    # These checks follow the path of a connection, from the peer's name to the established socket.
     CheckRow("dns", of_network.check_names),
     CheckRow("reachability", of_network.check_reachability),
     CheckRow("ports", of_network.check_ports),
     CheckRow("connections", of_network.check_connections),
     CheckRow("isolation", of_network.check_isolation),
-    # These check settings that can make a program fail or hang although it is connected.
+    # These checks detect settings that can make a program fail or hang although it is connected.
     CheckRow("proxies", of_programs.check_proxies),
     CheckRow("interfaces", of_programs.check_interfaces),
     CheckRow("shared memory", of_programs.shared_memory),
@@ -59,8 +60,8 @@ CHECKS: Final = (
     CheckRow("barrier", of_programs.check_barrier),
 )
 
-# These print nothing if all is well. They come last because they report what the checks above could
-# not detect. The findings of extensions are listed after _SILENT and before _QUIET.
+# These checks print nothing if all is well. They come last because they report what the checks
+# above could not detect. The findings of extensions are listed after _SILENT and before _QUIET.
 _SILENT = CheckRow("exec", of_programs.report_silent_ranks)
 _QUIET = CheckRow(OUTPUT, of_programs.check_output)
 
@@ -86,7 +87,7 @@ def count_problems(found: Findings) -> int:
 
 
 def if_it_hangs(evidence: Evidence) -> str:
-    """Return what to do if the job hangs; "" if it does not run, or if that has been done."""
+    """Return advice for a hanging job; "" if no rank runs, or if the advice was followed."""
     asks = evidence.report is not None and not evidence.added
     return of_programs.hang_commands(evidence) if asks else ""
 
@@ -128,7 +129,7 @@ def checklist_data(job: str, found: Findings) -> dict[str, Any]:
     """Return the checklist as data, for -o json and -o yaml."""
     return {
         "job": job,
-        # The same as exit code 0.
+        # True if and only if the exit code is 0.
         "healthy": not count_problems(found),
         "checks": [
             {

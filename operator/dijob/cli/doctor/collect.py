@@ -108,7 +108,7 @@ async def _read_state(
 
 def is_status_stale(job: Job, pods: Sequence[RankPod]) -> bool:
     """Whether the status does not match the current spec and pods."""
-    # The status of a job that another controller manages is about objects of another cluster.
+    # If another controller manages the job, the status describes objects in another cluster.
     if job.finished or job.manager:
         return False
     if not job.status.phase or job.status.observed_generation < job.metadata.generation:
@@ -157,7 +157,7 @@ def _written_by_hand(claim: Json) -> bool:
 
 
 async def _read_claim(client: AsyncClient, refused: dict[str, str]) -> Json | None:
-    """Return the Lease by which a release claims the namespace; None if there is none."""
+    """Return the Lease with which a release claims the namespace; None if there is none."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/{client.namespace}/leases/{CLAIM}"
     try:
         return await client.connection.json(ClientRequest("GET", path))

@@ -23,8 +23,8 @@ Objects = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was found. A list that the user lacks permission to read is None, and `refused` contains
-    the API error.
+    """The evidence about one job. A list that the user lacks permission to read is None, and
+    `refused` contains the API error.
     """
 
     job: Job
@@ -39,7 +39,7 @@ class Evidence:
     added: Sequence[ExtensionFindings] = ()
     """The findings of the extensions whose options were given."""
     hints: Sequence[str] = ()
-    """The hints of the extensions: their options, and what these show about a hanging program."""
+    """The hints of the extensions: their options, and what each shows about a hanging program."""
     now: datetime | None = None
     """When the evidence was collected."""
     printed: Mapping[int, datetime] | None = field(default_factory=dict)

@@ -42,7 +42,7 @@ class DoctorExtension:
     example: str
     """An example command line for the help of `doctor`."""
     hint: str
-    """One of the options, and what it shows. `doctor` prints it if the ranks print nothing and
-    their programs may hang."""
+    """One of the options, and what it shows. `doctor` prints this hint if the ranks print nothing
+    and their programs may hang."""
     prepare: Callable[[Mapping[str, Any]], Collect | None]
-    """Return the function that collects the findings; None if no option asks for them."""
+    """Return the function that collects the findings; None if no option requests them."""

@@ -1,6 +1,6 @@
 """Checks the PodDisruptionBudgets that apply to a job's pods. No I/O.
 
-A drain of a node waits as long as a budget allows no eviction, and Kubernetes does not say why.
+A node drain waits while a budget allows no eviction, and Kubernetes does not say why.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,14 +15,14 @@ from dijob.core.members import format_count, format_ranks, parse_ranks
 Budget = Mapping[str, Any]
 
 _REMEDY: Final = (
-    "use disruptionBudget in the spec of the job or of its tasks, or a number as minAvailable of"
-    " the budget (docs/tasks.md#drain-a-node)"
+    "use disruptionBudget in the spec of the job or of its tasks, or set the budget's minAvailable"
+    " to a number (docs/tasks.md#drain-a-node)"
 )
 
 
 def check_drains(evidence: Evidence) -> Iterator[Finding]:
-    """Check that no budget blocks drains for a reason that does not go away by itself, or allows
-    more evictions than its user wants.
+    """Check that no budget blocks drains indefinitely, and that none allows more evictions than
+    intended.
     """
     if evidence.budgets is None:
         yield unknown(
@@ -74,9 +74,10 @@ def _pods_in_two(selected: Mapping[str, list[RankPod]], evidence: Evidence) -> I
 
 
 def _miscounted(budget: Budget, pods: list[RankPod], evidence: Evidence) -> Finding | None:
-    """Return a problem if Kubernetes computes a budget from a size other than that of its pods.
+    """Return a problem if Kubernetes computes a budget from the wrong number of pods.
 
-    The size is `spec.replicas`. In a job with tasks, this is the size of the last task only.
+    Kubernetes uses `spec.replicas`. In a job with tasks, this is the size of the last task only,
+    but the budget may select other pods.
     """
     spec, status = budget.get("spec") or {}, budget.get("status") or {}
     by_scale = spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)

@@ -119,8 +119,8 @@ def _policy_remedy(evidence: Evidence, dialling: list[int]) -> str:
     )
     if found:
         return (
-            f"these network policies select the job's pods: {', '.join(found)}; allow traffic"
-            " between the job's pods in them"
+            f"these network policies select the job's pods: {', '.join(found)}; change them to"
+            " allow traffic between these pods"
         )
     return (
         "no network policy in the namespace selects the job's pods: check the nodes' firewalls, the"

@@ -22,7 +22,7 @@ _BARRIER_LIMIT = 4
 # NTP keeps clocks within milliseconds of each other, so a difference of a second means that NTP
 # does not work.
 SKEW_SECONDS = 1.0
-# A training program usually prints more often.
+# A training program usually prints a line more often than this.
 QUIET_SECONDS = 60
 
 
@@ -183,8 +183,8 @@ def check_channel(evidence: Evidence) -> Iterator[Finding]:
             f"{format_ranks(late)}: the launcher did not connect to the operator in time, so the"
             " operator wrote the peer list to the pod's annotations. The job works, but starts"
             " later",
-            "if this happens in each job of the namespace, check whether a NetworkPolicy blocks"
-            " connections from it to the Service dijob-channel of the operator",
+            "if this happens in all jobs of the namespace, check whether a NetworkPolicy blocks"
+            " connections from the namespace to the operator's Service dijob-channel",
         )
     elif having:
         yield ok("the launchers get their peer lists from the operator")
@@ -217,7 +217,7 @@ def check_proxies(evidence: Evidence) -> Iterator[Finding]:
 def _bypasses_proxy(ip: str, no_proxy: str) -> bool:
     """Whether no_proxy covers an address: literally, by a network, by a prefix ("10."), or "*".
 
-    HTTP clients differ in the forms that they accept. All of these forms count, so that the check
+    HTTP clients differ in the forms that they accept. This check accepts all of them, so that it
     does not report a proxy that is not used.
     """
     for part in (one.strip() for one in no_proxy.split(",")):
@@ -278,9 +278,9 @@ def _interface_exists(chosen: str, interfaces: tuple[str, ...]) -> bool:
 
 
 def shared_memory(evidence: Evidence) -> Iterator[Finding]:
-    """Check that /dev/shm has space.
+    """Check that /dev/shm has free space.
 
-    torch's data loaders and DI-engine's environments crash with SIGBUS if it is full.
+    torch's data loaders and DI-engine's environments crash with SIGBUS if /dev/shm is full.
     """
     full, least = list[int](), 0
     for rank, probe in evidence.answered.items():

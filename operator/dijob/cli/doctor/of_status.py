@@ -68,7 +68,7 @@ def _manager_finding(job: Job) -> Finding:
     if job.status.phase:
         return ok(f"{text}; the status is that of {job.manager}")
     return problem(
-        f"{text}; {job.manager} has not written one yet",
+        f"{text}; {job.manager} has not written a status yet",
         f"check that {job.manager} is running and responsible for this job; if the operator is to"
         " manage it, create the job again without spec.managedBy",
     )
@@ -209,7 +209,7 @@ def check_scheduling(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _scheduling_remedy(why: str) -> str:
-    # The scheduler's messages are not an interface, so an unknown one gets a general remedy.
+    # The scheduler's messages are not a stable API, so an unknown one gets a general remedy.
     if "free ports" in why:
         return (
             "with hostNetwork, only one pod per node can use a port: add nodes, remove hostNetwork,"
@@ -224,7 +224,7 @@ def _scheduling_remedy(why: str) -> str:
         return "create the claim, or correct its name in the template (kubectl get pvc)"
     if IN_GROUP in why:
         return (
-            "the scheduler places the pods of a PodGroup at the same time, or none of them: make"
+            "the scheduler places either all pods of a PodGroup at the same time or none: make"
             " room for all of them, or lower minReplicas or spec.scheduling.minAvailable"
         )
     if "Insufficient" in why:
@@ -262,8 +262,8 @@ def check_images(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _slow_starts(evidence: Evidence) -> dict[str, list[int]]:
-    """Return the ranks of each image whose pods have been ready for containers for a while, without
-    the container. The status of a pod does not say that an image is being pulled.
+    """Return, by image, the ranks whose container has not started although the pod has been ready
+    for containers for a while. The status of a pod does not say that an image is being pulled.
     """
     found = dict[str, list[int]]()
     for pod, one in evidence.containers():

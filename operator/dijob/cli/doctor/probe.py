@@ -12,8 +12,8 @@ from typing import Final
 from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
 # The argument is JSON: names to resolve, and [host, port] pairs to connect to. A connection that is
-# closed at once does not disturb a listening NNG socket. The launcher's reach/reach.go also closes
-# its connections at once.
+# closed immediately does not disturb a listening NNG socket. The launcher's reach/reach.go also
+# closes its connections immediately.
 PROGRAM: Final = r"""
 import hashlib, json, os, socket, struct, subprocess, sys, threading, time
 asked = json.loads(sys.argv[1])
@@ -189,7 +189,7 @@ class _Answer(BaseModel):
 def parse_answer(text: str, asked: tuple[float, float]) -> Probe:
     """Parse an answer. An invalid answer becomes a Probe with a `problem`."""
     try:
-        # Only the last line counts: a sitecustomize of the image may print before it.
+        # Only the last line is parsed: a sitecustomize of the image may print other lines first.
         answer = _Answer.model_validate_json((text.splitlines() or [""])[-1])
     except ValidationError as error:
         first = error.errors(include_url=False)[0]

@@ -61,7 +61,7 @@ _NEEDS_CLUSTER: Final = (
 )
 # kubectl's page size for lists.
 _PAGE_SIZE: Final = "500"
-# Strict makes an unknown field an error. By default the API server only warns, and drops it.
+# Strict makes an unknown field an error. By default the API server only warns and drops it.
 _DRY_RUN: Final = (("dryRun", "All"), ("fieldValidation", "Strict"))
 _NODES: Final = Resource("v1", "nodes", namespaced=False)
 _QUOTAS: Final = Resource("v1", "resourcequotas")
@@ -111,7 +111,7 @@ async def misshapen_pods(client: AsyncClient, file: JobFile) -> list[str]:
 
 
 def not_asked(file: JobFile, why: str) -> Data:
-    """Return the result if the cluster was not asked: why, and what was not checked."""
+    """Return the result of a check without a cluster: the reason, and what was not checked."""
     job = job_of(file)
     references = _references(job, sample_pods(job, Options()))
     objects = [one.title for one in references if not file.has(one.kind, one.name)]
@@ -196,7 +196,7 @@ class _Asking:
         return [FitFinding(NO, f"the cluster rejects the {row.kind}: {_error_message(error)}")]
 
     async def _queue(self, job: DIJob) -> list[FitFinding]:
-        """Check that the queue of the job's engine exists, and can be large enough."""
+        """Check that the queue of the job's engine exists, and that its quota is not too small."""
         engine = engine_of(job, Options().engine, ())
         queue = await find_queue(self.connection, job, engine)
         if queue is None:
@@ -213,7 +213,7 @@ class _Asking:
         return found
 
     async def _nodes(self, job: DIJob, specs: Sequence[Data]) -> list[FitFinding]:
-        """Check the images and the room of the nodes."""
+        """Check which images and how much room the nodes have."""
         nodes = await self._list(_NODES)
         if nodes is None:
             text = "nodes: you may not list nodes, so room and images were not checked"
@@ -289,7 +289,8 @@ class _Asking:
             return error
 
 
-# The name and manifest of a pod, and its dry run: the pod with the cluster's defaults, or an error.
+# A pod's name, its manifest, and its dry run's result: the pod with the cluster's defaults, or an
+# error.
 _TriedPod = tuple[str, Data, Data | NotFound | Refused]
 
 
@@ -309,7 +310,7 @@ def _lacks_permission_to_create(error: ApiError) -> bool:
 def _admitted_pods(job: DIJob, tried: Iterable[_TriedPod]) -> list[Data]:
     """Return the specs of all pods, with the cluster's defaults if the dry run has returned them.
 
-    A LimitRange or a webhook can add requests, which count on nodes and in quotas.
+    A LimitRange or a webhook can add requests, which also count on nodes and in quotas.
     """
     found = list[Data]()
     for pod_set, (_, pod, answer) in zip(job.pod_sets, tried, strict=True):
@@ -337,7 +338,7 @@ def _pod_findings(file: JobFile, tried: Iterable[_TriedPod]) -> list[FitFinding]
 
 
 def _waits_for(file: JobFile, message: str) -> str:
-    """Return the object of the file without which the API server rejects a pod; "" if none."""
+    """Return the object in the file that a pod cannot be created without; "" if there is none."""
     for kind in (SERVICE_ACCOUNT, PRIORITY_CLASS, RUNTIME_CLASS):
         for name in file.of_kind(kind):
             if "found" in message and kind.lower() in message.lower() and name in message:

@@ -152,7 +152,7 @@ def _launcher_variables(
 
 def _env_from_variables(main: Manifest, place: PodPlace) -> Iterator[Variable]:
     """Yield the variables of envFrom: all keys of a ConfigMap or Secret. If the keys are unknown,
-    one variable stands for all of them.
+    one variable represents all of them.
     """
     for entry in objects_in(main.get("envFrom")):
         for source, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):

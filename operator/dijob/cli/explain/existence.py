@@ -1,4 +1,4 @@
-"""Judges whether the objects that pods refer to are as the pods need them. No I/O."""
+"""Judges whether the objects that pods refer to exist and meet the pods' needs. No I/O."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -16,14 +16,14 @@ from dijob.core.render.fields import as_mapping
 Body = Mapping[str, Any]
 
 _ONE_POD, _ONE_NODE = "ReadWriteOncePod", "ReadWriteOnce"
-# The API server and users' tools write either of these annotations.
+# Either of these annotations marks the default StorageClass.
 _DEFAULT_CLASS: Final = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 )
 _DATA: Final = {
     CONFIG_MAP: ("data", "binaryData"),
-    # A file can have the keys in stringData.
+    # A Secret in a file can have its keys in stringData.
     SECRET: ("data", "stringData"),
 }
 
@@ -58,7 +58,7 @@ def judge_object(reference: ObjectReference, body: Body) -> FitFinding:
 
 
 def is_bound(claim: Body) -> bool:
-    """Return whether a claim has, or had, its volume, so that it does not need a StorageClass."""
+    """Return whether a claim has, or had, a volume. Such a claim does not need a StorageClass."""
     return as_mapping(claim.get("status")).get("phase") in ("Bound", "Lost")
 
 
@@ -72,7 +72,7 @@ def default_class(classes: Iterable[Body]) -> Body | None:
 
 
 def merge_findings(findings: Iterable[FitFinding]) -> list[FitFinding]:
-    """Return the findings with one line for all objects that are as they should be."""
+    """Return the findings, with all objects that have no problem merged into one line."""
     good, others = list[FitFinding](), list[FitFinding]()
     for one in findings:
         (good if one.verdict == YES else others).append(one)

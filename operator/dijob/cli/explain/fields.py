@@ -1,5 +1,5 @@
 """Explains why the API server rejects a pod: suggests the correct name for an unknown field, and
-names the fields that are not quantities.
+names the fields whose values are not valid quantities.
 
 The API server's error only quotes the unknown name, and names no field for an invalid quantity.
 """
@@ -31,7 +31,7 @@ def with_names(message: str) -> str:
 def describe_bad_quantities(pod: Mapping[str, Any]) -> list[str]:
     """Return a message for each resource request or limit of a pod that is not a quantity.
 
-    The containers that the operator adds have the requests of the main one, and are left out.
+    Containers that the operator adds are left out, because they copy the main one's requests.
     """
     return [
         f"{kind}[{position}].resources.{side}.{name}: {value} is not a quantity: write"

@@ -1,8 +1,8 @@
 """Estimates whether pods fit on the nodes and within the quotas. No I/O.
 
-It implements the scheduler's simple rules: requests, node selectors, taints and host ports. The
-real scheduler also considers affinity, topology spread constraints and preemption. If the job uses
-affinity or topology spread constraints, the finding says that they are not checked.
+This module implements the scheduler's simple rules: requests, node selectors, taints and host
+ports. The real scheduler also considers affinity, topology spread constraints and preemption. If
+the job uses affinity or topology spread constraints, the finding says that they are not checked.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ Body = Mapping[str, Any]
 YES, NO, UNKNOWN = "yes", "no", "unknown"
 # The third effect, PreferNoSchedule, does not keep a pod off a node.
 _BLOCKING_EFFECTS: Final = ("NoSchedule", "NoExecute")
-# The names by which a quota counts objects, after `count/`.
+# How a quota spells each kind in its `count/` keys.
 _COUNTED: Final = {
     names.KIND: f"{names.PLURAL}.{names.GROUP}",
     "Service": "services",
@@ -107,7 +107,7 @@ def into_nodes(
     specs: Sequence[Body], minimum: int, places: Sequence[NodeRoom], together: int = 0
 ) -> FitFinding:
     """Return whether all pods, or at least the minimum to start the job, currently fit on the
-    nodes. `together` is how many pods get nodes at the same time, or not at all.
+    nodes. `together` is how many pods must fit at the same time before any of them gets a node.
 
     Each pod is placed on the first node that fits. An optimal placement may fit more pods.
     """
@@ -146,7 +146,7 @@ def into_quotas(
 ) -> list[FitFinding]:
     """Return a finding for each quota of the namespace.
 
-    `created` has the kind of each object other than a pod that is created with the job.
+    `created` lists the kinds of the objects that are created with the job, except pods.
     """
     counts = Counter(_COUNTED[kind] for kind in created if kind in _COUNTED)
     others = {name: Decimal(count) for name, count in counts.items()}
@@ -163,7 +163,7 @@ def _check_quota(quota: Body, specs: Sequence[Body], others: Amounts) -> FitFind
         return FitFinding(UNKNOWN, f"quota {name}: not checked, because of its scopes")
     if scopes and not any(inside):
         return FitFinding(YES, f"quota {name} does not apply, because of its scopes")
-    # A quota limits the sum of all pods in its scopes, wherever they run.
+    # A quota limits the total requests of all pods in its scopes, wherever they run.
     counted = [pod for pod, within in zip(specs, inside, strict=True) if within]
     asked = others | _total_amounts(counted)
     status = quota.get("status") or {}

@@ -1,6 +1,7 @@
 """Judges whether the nodes have the images of a job. No I/O.
 
-The command does not contact a registry: nodes use other networks and credentials than the user.
+The command does not contact a registry, because the user's network and credentials differ from
+those of the nodes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -58,7 +59,7 @@ def into_images(
     for spec, use in uses:
         # Labels and taints keep a pod off a node for as long as the node exists.
         places = [node for node in nodes if not node.excludes(spec)]
-        # Without a node, the finding about the room says why.
+        # If no node is left, the finding about room on the nodes gives the reason.
         if places:
             found.append(_judge(use, places))
     # Tasks often have the same image.

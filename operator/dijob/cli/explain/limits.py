@@ -1,7 +1,7 @@
 """Compares the requests of pods before and after a dry run. No I/O.
 
-A LimitRange adds requests and limits to containers that have none, also to those that the operator
-or a webhook adds.
+A LimitRange adds requests and limits to containers that have none, including containers that the
+operator or a webhook adds.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,8 +18,8 @@ def changed_requests(
 ) -> list[FitFinding]:
     """Return a finding for each pod whose requests the cluster changes.
 
-    A pod is its name, its spec, and its spec with the cluster's defaults. `ranges` are the names of
-    the LimitRanges of the namespace.
+    Each pod is a tuple: its name, its spec, and its spec with the cluster's defaults. `ranges` are
+    the names of the LimitRanges of the namespace.
     """
     found = []
     for name, asked, admitted in pods:

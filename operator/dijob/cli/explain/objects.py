@@ -58,7 +58,7 @@ async def check_objects(
     """
     look = _Lookup(connection, file, namespace)
     await asyncio.gather(*map(look.check, references))
-    # Claims without a volume and ephemeral volumes can need the same class.
+    # Several claims and ephemeral volumes can need the same StorageClass.
     classes = {(one.name, one.user): one for one in look.classes}
     await asyncio.gather(*map(look.check, classes.values()))
     return [*merge_findings(look.found), *look.not_permitted()]
@@ -66,7 +66,7 @@ async def check_objects(
 
 @dataclass
 class _Lookup:
-    """The lookups for one job. `found` and `denied` collect what they return."""
+    """The lookups for one job. Their results are collected in `found` and `denied`."""
 
     connection: ClientConnection
     file: JobFile
@@ -96,7 +96,7 @@ class _Lookup:
         for kind, names in self.denied.items():
             row = REFERENCED[kind]
             where = f" in namespace {self.namespace}" if row.namespaced else ""
-            # The default class is found in a list.
+            # The default StorageClass has no name until it is found, so a description replaces it.
             listed = ", ".join(sorted(name or "the default" for name in names))
             text = f"{kind} {listed}: you may not read {row.plural}{where}, so this was not checked"
             yield FitFinding(UNKNOWN, text)

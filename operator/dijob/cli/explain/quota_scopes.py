@@ -1,4 +1,4 @@
-"""Whether the scopes of a ResourceQuota contain a pod. No I/O.
+"""Determines whether the scopes of a ResourceQuota contain a pod. No I/O.
 
 A quota with scopes counts only some pods, for example those of a priority class.
 """
@@ -43,7 +43,7 @@ def _has_priority(scope: Body, given: str) -> bool | None:
         "NotIn": given not in values,
         "Exists": bool(given),
         "DoesNotExist": not given,
-        # A scope without an operator, as in `scopes`.
+        # The entries of the field `scopes` have no operator.
         "None": bool(given),
     }.get(str(scope.get("operator")))
 

@@ -24,16 +24,17 @@ _NAMING_FIELDS: Final = {
 }
 # The namespace's controller creates this account, and pods use it by default.
 _DEFAULT_ACCOUNT: Final = "default"
-# From harmless to fatal, for several references to one object.
+# From harmless to fatal. If several references name one object, the most severe applies.
 _SEVERITY: Final = (YES, UNKNOWN, NO)
 
 
 @dataclass(frozen=True)
 class ObjectReference:
-    """An object that pods need. `missing` is the verdict if it does not exist. `keys` must be in
-    its data. `pods` is the number of pods that refer to it. `user` is what else refers to it.
+    """An object that pods need.
 
-    A StorageClass without a name is the cluster's default class.
+    `missing` is the verdict if the object does not exist. Its data must contain `keys`. `pods` is
+    the number of pods that refer to the object. `user` describes the claim or volume that refers
+    to a StorageClass. A StorageClass without a name is the cluster's default class.
     """
 
     kind: str
@@ -70,7 +71,7 @@ def references_of(pods: Iterable[tuple[Body, int]]) -> list[ObjectReference]:
 def storage_class_of(claim: Body, user: str) -> Iterator[ObjectReference]:
     """Yield the StorageClass that provisions the volume of a claim.
 
-    A claim with the class "" waits for a volume that exists, and needs no class.
+    A claim with the class "" binds only to an existing volume, and needs no StorageClass.
     """
     spec = as_mapping(claim.get("spec"))
     name = spec.get("storageClassName")
@@ -85,7 +86,7 @@ def _of_pod(spec: Body) -> Iterator[ObjectReference]:
     for volume in objects_in(spec.get("volumes")):
         yield from _of_volume(volume)
     for secret in objects_in(spec.get("imagePullSecrets")):
-        # The kubelet ignores a missing Secret, and pulls without it.
+        # The kubelet ignores a missing Secret, and pulls the image without it.
         yield from _named(SECRET, secret, "name", missing=UNKNOWN)
     for field, kind in _NAMING_FIELDS.items():
         if spec.get(field) != _DEFAULT_ACCOUNT:

@@ -143,7 +143,7 @@ def engine_object(job: DIJob, options: Options) -> Data | None:
 
 
 def _drain_limits(job: DIJob) -> list[Data]:
-    """Return how many ranks a drain of nodes may stop at the same time, by budget."""
+    """Return, for each budget, how many ranks node drains may stop at the same time."""
     return [
         {"budget": one.name, "task": one.task, "maxUnavailable": one.most}
         for one in budget.wanted_budgets(job)
@@ -201,7 +201,7 @@ def server_specs(job: DIJob, options: Options) -> Iterator[Data]:
 
 
 def created_kinds(job: DIJob, options: Options) -> list[str]:
-    """Return the kind of each object that the operator creates for the job, except ranks."""
+    """Return the kinds of the objects that the operator creates for the job, except rank pods."""
     return [one["kind"] for one in _created_objects(job, options) if not one["rank"]]
 
 

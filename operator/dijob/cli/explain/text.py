@@ -10,8 +10,8 @@ from dijob.core.members import compact_ranks, format_count, format_ranks
 Data = dict[str, Any]
 
 WIDTH: Final = 110
-# Up to this number, all pods are listed. If there are more, only the first few and the last one are
-# listed.
+# Up to this number of pods, all are listed. If there are more, only the first few and the last one
+# are listed.
 FEW: Final = 8
 LABEL: Final = 13
 AT_LEAST: Final = "at least "
@@ -83,7 +83,7 @@ def _format_dials(pod: Data) -> str:
 
 def _rendezvous_lines(pods: Sequence[Data]) -> Iterator[str]:
     """Yield the addresses at which the processes of torch or OneFlow rendezvous. If only some tasks
-    have one, name these tasks, whose ranks restart together.
+    have such an address, the lines name these tasks, whose ranks restart together.
     """
     places = dict[str, list[Data]]()
     for pod in pods:

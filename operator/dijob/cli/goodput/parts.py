@@ -106,5 +106,5 @@ def _list_interruptions(spent: TimeSpent) -> Iterator[TimePart]:
 
 
 def _affects(part: TimePart, rank: int) -> bool:
-    # The ranks of earlier interruptions are unknown, so they count for all ranks.
+    # The ranks of an earlier interruption are unknown, so it counts for every rank.
     return not part.ranks or rank in parse_ranks(part.ranks)

@@ -32,7 +32,7 @@ def format_sentence(spent: TimeSpent) -> str:
 
 
 def _at(part: TimePart, spent: TimeSpent) -> str:
-    """Return when a part began, with the date if it differs from that of the first second."""
+    """Return when a part began, with the date unless it is the day on which counting began."""
     began, since = parse_time(part.began), parse_time(spent.since)
     if not (began and since):
         return ""
@@ -43,7 +43,7 @@ def format_report(spent: TimeSpent, created: str) -> str:
     """Return the table of all parts, and the sentence."""
     parts = divide_time(spent)
     shares = share_percent(parts)
-    # The running time is always shown, because the goodput is its share.
+    # The running time is always shown, because the goodput is its share of the total.
     rows = [
         (part.label, str(part.seconds), f"{share} %", part.began, part.ranks)
         for part, share in zip(parts, shares, strict=True)

@@ -45,7 +45,7 @@ def _cells(one: JobRecord, now: datetime) -> tuple[str, ...]:
 
 
 def describe_record(one: JobRecord, logs: Sequence[LogTail], now: datetime) -> str:
-    """Return everything about one record, for people."""
+    """Return everything about one record as human-readable text."""
     reason = f" ({one.reason})" if one.reason else ""
     ended = f", {_ago(one.over, now)} ago" if one.over else ""
     rows = [
@@ -73,8 +73,8 @@ def describe_record(one: JobRecord, logs: Sequence[LogTail], now: datetime) -> s
 
 
 def draw_curve(curve: Sequence[CurvePoint]) -> str:
-    """Return the returns of episodes as a line of blocks, with the first and the last value; "" if
-    there are fewer than two.
+    """Draw the returns of episodes as a line of block characters, with the first and the last
+    value; "" if there are fewer than two values.
     """
     values = [each.episode_return for each in curve if each.episode_return is not None]
     if len(values) < 2:
@@ -116,7 +116,7 @@ def record_manifest(one: JobRecord) -> dict[str, Any]:
 
 
 def name_log(tail: LogTail) -> str:
-    """Return the rank of a log, and what is known about its end."""
+    """Return the title of a log: the rank, any failure, and whether only the end is recorded."""
     parts = ["failed"] if tail.failed else []
     parts += [f"exit code {tail.exit_code}"] if tail.exit_code else []
     parts += ["only its end"] if tail.cut else []
@@ -124,8 +124,8 @@ def name_log(tail: LogTail) -> str:
 
 
 def measure_record(one: JobRecord, at: datetime) -> TimeSpent | None:
-    """Return how a recorded job had spent its time at its end, or at `at` if it is not over; None
-    if it is unknown.
+    """Return how a recorded job had spent its time when it ended, or by the time `at` if it has not
+    ended; None if this is unknown.
     """
     status = Status(goodput=one.goodput)
     known = one.goodput is not None

@@ -1,7 +1,7 @@
 """Compares the expected connections with those in the pods' socket tables. No I/O.
 
 A connection counts as up only if both ends have it, because a kernel can keep a half-open
-connection for hours. If only one end can be read, that end counts.
+connection for hours. If only one end can be read, that end alone decides.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -73,7 +73,7 @@ class Report:
 
     @property
     def unknown(self) -> int:
-        """The number of connections that neither end could show."""
+        """The number of connections whose state neither end could show."""
         return sum(edge.wanted for edge in self.edges if edge.unknown)
 
     @property
@@ -227,7 +227,7 @@ def _to_server(dials: Dials, dialler: ProbedPod) -> Edge:
 
 
 def _counted_edge(dials: Dials, count: int, why: str) -> Edge:
-    # A worker may have reconnected before its old connection ended. It counts once.
+    # A worker may have reconnected before its old connection ended. Such a worker counts once.
     up = min(count, len(dials.workers))
     reason = "" if up == len(dials.workers) else why
     return Edge(dials.rank, dials.workers, dials.to, up, why=reason)
@@ -245,7 +245,7 @@ def _describe_unreadable(dialler: ProbedPod, listener: ProbedPod) -> str:
 
 def _explain_missing(dialler: ProbedPod, listener: ProbedPod, to: Listener) -> str:
     """Explain why a connection is missing, based on the state of both ends."""
-    # The most fundamental reason first: a pod that is not running cannot listen.
+    # Check the most fundamental reason first: a pod that is not running cannot listen.
     for pod in (listener, dialler):
         if pod.sockets is None and pod.problem.startswith("not running"):
             return f"rank {pod.rank} is {pod.problem}"

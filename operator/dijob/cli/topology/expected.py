@@ -79,7 +79,7 @@ def reported_world(job: DIJob, reported: Mapping[int, int]) -> ExpectedWorld:
     # If the ranks disagree, the largest number makes the missing connections visible.
     most = max(reported.values())
     stated = job.spec.model_copy(update={"parallel_workers": most})
-    # A new object, because model_copy would also copy the cached values of the former spec.
+    # Create a new object, because model_copy would also copy the cached values of the old spec.
     world = world_of(DIJob(metadata=job.metadata, spec=stated, status=job.status))
     if len(set(reported.values())) > 1:
         numbers = "; ".join(
@@ -186,7 +186,7 @@ SLURM_PORT: Final = 15151
 def ports_of(job: DIJob, rank: int) -> range:
     """Return the ports of a rank's DI-engine processes, one per process in order.
 
-    They are used only with a message queue whose processes dial each other.
+    The ports are used only with a message queue whose processes dial each other.
     """
     command = job.pod_set_of(rank).command
     first = SLURM_PORT if command.platform == "slurm" else listen_port(command) or BASE_PORT

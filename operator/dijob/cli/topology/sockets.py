@@ -64,7 +64,7 @@ SILENT_AFTER: Final = 4
 
 @dataclass(frozen=True)
 class SocketConnection:
-    """An established connection as one of its ends sees it."""
+    """An established connection, as seen from one of its ends."""
 
     local: str
     near: int

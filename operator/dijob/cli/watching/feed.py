@@ -19,8 +19,8 @@ from dijob.client.retrying import Report
 from dijob.client.waiting import watch_job
 from dijob.client.watching import Objects, watch_objects
 
-# One change to a job causes several events within milliseconds. The pause merges them, so that the
-# view is drawn once.
+# One change to a job causes several watch events within milliseconds. This pause merges them, so
+# that the view is drawn only once.
 _MERGE_SECONDS = 0.1
 
 
@@ -86,7 +86,7 @@ class Feed:
         )
 
     def _reporter(self, about: str) -> Report:
-        """Return a callback that records the connection problem of one watch, "" for none."""
+        """Return a callback that records the connection problem of one watch ("" for none)."""
 
         def report(sentence: str) -> None:
             # The problem is removed and added again, so that the newest problem is shown last.

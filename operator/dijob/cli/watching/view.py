@@ -26,7 +26,7 @@ class Snapshot:
     job: Job
     pods: Sequence[RankPod] = ()
     events: Sequence[Mapping[str, Any]] = field(default=())
-    """The newest last."""
+    """The events, the newest last."""
     unseen: Sequence[str] = ()
     """The API errors of requests that the user may not make."""
     troubles: Sequence[str] = ()

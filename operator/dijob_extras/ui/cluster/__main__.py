@@ -40,8 +40,8 @@ from dijob_extras.ui.cluster.users import (
 
 log = logging.getLogger("dijob.ui")
 
-# All users may share the address of an ingress, so there is no lower limit per address. A user has
-# at most six connections over HTTP/1.
+# All users may share the address of an ingress, so the limit per address equals the total limit. A
+# user has at most six connections over HTTP/1.
 BOUNDS: Final = Bounds(
     in_total=1024, of_one_address=1024, idle_seconds=30.0, stop_seconds=3.0, cancels=True
 )
@@ -49,7 +49,7 @@ BOUNDS: Final = Bounds(
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """How the page is served. Port 0 of the probes: none."""
+    """How the page is served. If `health_port` is 0, there are no probes."""
 
     auth: str
     port: int
@@ -75,14 +75,14 @@ class ServeOptions:
     "--host",
     "hosts",
     multiple=True,
-    help="A host name under which browsers open the page, besides localhost. Can be repeated.",
+    help="A host name, other than localhost, under which browsers open the page. Can be repeated.",
 )
 @click.option(
     "--most-users",
     type=click.IntRange(min=1),
     default=50,
     show_default=True,
-    help="How many users may have the page open.",
+    help="How many users may have the page open at the same time.",
 )
 @click.option(
     "--proxy-secret-file",
@@ -92,8 +92,8 @@ class ServeOptions:
 @click.option("--proxy-secret-header", default=ProxyTrust.secret_header, show_default=True)
 @click.option("--proxy-user-header", default=ProxyTrust.user_header, show_default=True)
 @click.option("--proxy-groups-header", default=ProxyTrust.groups_header, show_default=True)
-@click.option("--proxy-user-prefix", default="", help="Put before the names of users.")
-@click.option("--proxy-group-prefix", default="", help="Put before the names of groups.")
+@click.option("--proxy-user-prefix", default="", help="Prefix for the names of users.")
+@click.option("--proxy-group-prefix", default="", help="Prefix for the names of groups.")
 @click.option(
     "--proxy-user",
     "proxy_users",

@@ -1,7 +1,7 @@
 """Asks the API server, as the user, who the user is and what the user may read.
 
 The API server authorizes a watch or a log only when it begins. So the page asks again while a
-stream is open, and ends the stream if a permission was withdrawn or a token has expired.
+stream is open, and ends the stream if a permission was revoked or a token has expired.
 """
 
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ class ReadRight:
     name: str = ""
 
     def body(self) -> dict[str, object]:
-        """Return the question about this permission."""
+        """Return the SelfSubjectAccessReview that asks for this permission."""
         kind, _, below = self.resource.partition("/")
         attributes = {
             "verb": self.verb,
@@ -68,8 +68,8 @@ async def find_user_name(connection: ClientConnection) -> str:
     try:
         answer = await connection.json(ClientRequest("POST", _REVIEW, body))
     except ApiError as error:
-        # The permission is part of system:basic-user, which an administrator can restrict. But a
-        # missing permission to impersonate must be reported.
+        # An administrator can restrict system:basic-user, which contains the permission to ask. A
+        # missing permission to impersonate must be reported, however.
         if error.status == HTTPStatus.FORBIDDEN and "impersonate" not in error.message:
             return ""
         raise
@@ -79,7 +79,7 @@ async def find_user_name(connection: ClientConnection) -> str:
 async def find_rights(
     connection: ClientConnection, rights: Iterable[ReadRight]
 ) -> frozenset[ReadRight] | None:
-    """Return those of the permissions that the user has; None if the API server does not say.
+    """Return the permissions in `rights` that the user has; None if the API server gives no answer.
 
     Invalid credentials have no permissions.
     """

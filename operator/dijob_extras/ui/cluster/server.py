@@ -14,9 +14,9 @@ from dijob_extras.ui.cluster.users import AccessDenied, Headers, PageUser
 from dijob_extras.ui.guard import API, LOCAL_NAMES, add_security_headers
 from dijob_extras.ui.server import NAME, PageSource, add_data_routes, add_files, jobs_handler
 
-# Returns the user of a request. Raises AccessDenied.
+# A function that returns the user of a request, or raises AccessDenied.
 FindUser = Callable[[Headers], PageUser]
-# What browsers send for a request of the page itself, and for an address that a user has typed.
+# The values of Sec-Fetch-Site for requests of the page itself, and for a URL that a user has typed.
 _OWN_SITES: Final = ("same-origin", "none")
 
 
@@ -54,7 +54,7 @@ def build_cluster_application(access: PageAccess) -> web.Application:
     add_files(app, access.auth)
     add_data_routes(app, open_source)
     app.router.add_get(f"{API}me", find_me, allow_head=False)
-    # A user without permission to list the jobs of all namespaces names one.
+    # A user without permission to list the jobs of all namespaces chooses one namespace.
     path = f"{API}jobs/{{namespace:{NAME}}}"
     app.router.add_get(path, jobs_handler(open_source), allow_head=False)
     return app
@@ -76,7 +76,7 @@ def _build_middleware(hosts: Collection[str]) -> Middleware:
 
 
 def find_refusal(request: web.BaseRequest, hosts: Collection[str]) -> tuple[int, str] | None:
-    """Return the status and the message if no user may send this request, else None."""
+    """Return the status and the message if the request is forbidden for all users, else None."""
     if _host_name(request.headers.getall("Host", [])) not in hosts:
         return 403, "this host name is not in the chart value ui.hosts"
     if request.method != "GET":

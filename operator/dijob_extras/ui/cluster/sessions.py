@@ -33,7 +33,7 @@ from dijob_extras.ui.sse import Message, Messages
 
 # One tab has at most two streams, and a browser opens at most six connections with HTTP/1.
 MOST_STREAMS: Final = 24
-# Curves of this many jobs are kept, those of all users together. Each has at most 0.5 MB.
+# The curves of this many jobs are kept, counted over all users. Each job takes at most 0.5 MB.
 _MOST_MEMORIES: Final = 200
 # How many unknown credentials are checked at the same time, so that a client that guesses tokens
 # does not occupy the API server.

@@ -15,7 +15,7 @@ from dijob_extras.ui.cluster.users import AccessDenied, PageUser
 CA_FILE: Final = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 _SOURCE: Final = "the page in the cluster"
 
-# Returns how to connect as a user.
+# A function that returns how to connect as a user.
 Connect = Callable[[PageUser], Target]
 
 
@@ -48,7 +48,7 @@ async def read_api_server(kubeconfig: str) -> ApiServer:
 
 
 def connect_with_token(server: ApiServer) -> Connect:
-    """Return the function that connects with the user's token, and with nothing else."""
+    """Return the function that connects with the user's token, and with no other credentials."""
 
     def connect(user: PageUser) -> Target:
         settings = Configuration()

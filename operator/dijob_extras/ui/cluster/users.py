@@ -91,7 +91,7 @@ def find_proxy_user(headers: Headers, trust: ProxyTrust, secret: str) -> PageUse
     name = f"{trust.user_prefix}{plain}"
     claimed = [one.strip() for one in _only_value(headers, trust.groups_header).split(",")]
     groups = [f"{trust.group_prefix}{one}" for one in claimed if one]
-    # A proxy that passes on such a name is misconfigured or attacked, so nothing of it is used.
+    # A proxy that passes on such a name is misconfigured or attacked, so the request is rejected.
     for one in (name, *groups):
         if one.casefold().startswith(_RESERVED):
             raise AccessDenied(403, f"names that begin with {_RESERVED} cannot use this page")

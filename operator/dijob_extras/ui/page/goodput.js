@@ -49,7 +49,7 @@ function swatch(kind) {
   return s("svg", { class: "spent swatch", viewBox: "0 0 12 12", "aria-hidden": "true" }, s("rect", { class: kind, width: 12, height: 12 }));
 }
 
-/** The patterns distinguish two kinds without color. */
+/** Create the patterns that distinguish two kinds without color. */
 function patterns() {
   const stripes = s("pattern", { id: "lost", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, s("rect", { class: "blank", width: 6, height: 6 }), s("rect", { class: "stripe", width: 3, height: 6 }));
   const dots = s("pattern", { id: "repeated", width: 6, height: 6, patternUnits: "userSpaceOnUse" }, s("rect", { class: "blank", width: 6, height: 6 }), s("circle", { class: "dot", cx: 3, cy: 3, r: 2 }));

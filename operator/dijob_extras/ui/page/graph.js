@@ -50,7 +50,7 @@ export class Graph {
     this.nodes.clear();
     this.lines = [];
     this.svg.replaceChildren(this.title);
-    // Without connections, a grid says as much as a ring, and is smaller.
+    // Without connections, a grid shows as much as a ring, and is smaller.
     if (ranks.length > MOST || !pairs.length) this.grid(width, ranks);
     else this.ring(width, ranks, kind, pairs);
   }

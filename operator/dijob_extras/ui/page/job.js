@@ -93,7 +93,7 @@ export class JobView {
     mark(this.element, "data-tone", job.tone);
     show(this.badge, job);
     say(this.message, job.message);
-    // The operator's message repeats the failure, so it comes after it.
+    // The operator's message repeats the failure, so the message is shown after the failure.
     this.failure.show(job.failure, job.message);
     this.message.hidden = Boolean(job.failure);
     this.advice.hidden = !job.advice || Boolean(job.failure);
@@ -108,7 +108,7 @@ export class JobView {
     this.fillTable(job.ranks);
     this.tick();
     this.news(job, first);
-    // Without a choice of the user, the log is that of the rank that has failed, or of rank 0.
+    // Unless the user has chosen a log, the log of the failed rank is shown, or else that of rank 0.
     if (this.chosen === null && this.log.rank !== String(job.logRank)) this.log.open(String(job.logRank));
   }
 
@@ -116,7 +116,7 @@ export class JobView {
     this.details.showSpec(data);
   }
 
-  /** Return labels with values: how far the job is, and what it has cost. */
+  /** Return labels with values that show the job's progress and cost. */
   counted() {
     const { job } = this;
     const ranks = job.phase === "Succeeded" ? ["Completed", `${job.done} of ${job.desired}`] : ["Ready", `${job.ready} of ${job.desired}`];
@@ -132,7 +132,7 @@ export class JobView {
   }
 
   fillTable(ranks) {
-    // Of a large job, the ranks with problems come first.
+    // In a large job, the ranks with problems come first.
     const order = (one) => ["failed", "renewing", "waiting", "absent", "stopped", "ready", "done"].indexOf(one.kind);
     const shown = ranks.length > MOST_ROWS ? [...ranks].sort((a, b) => order(a) - order(b) || a.rank - b.rank).slice(0, MOST_ROWS) : ranks;
     keyed(this.rows, shown, (one) => one.rank, () => this.row(), (row, one) => this.fill(row, one));

@@ -7,7 +7,7 @@ import { auth } from "./stream.js";
 const HEAD = ["Job", "Phase", "Ready", "Progress", "Age"];
 const PHASES = ["Running", "Starting", "Pending", "Suspended", "Succeeded", "Failed"];
 const OVER = new Set(["Succeeded", "Failed"]);
-// More rows are useless to a reader, and slow.
+// More rows would not help a reader, and would be slow.
 const MOST_ROWS = 200;
 const PROBLEM = "problem";
 const newer = (a, b) => (a.created < b.created ? 1 : a.created > b.created ? -1 : 0);
@@ -19,7 +19,7 @@ const ORDERS = {
   restarts: ["Most restarts", (a, b) => b.restarts - a.restarts || newer(a, b)],
   size: ["Largest", (a, b) => b.gpus - a.gpus || b.desired - a.desired || newer(a, b)],
 };
-// The choices stay when the user opens a job and comes back.
+// The choices are kept when the user opens a job and comes back.
 const wish = { text: "", phase: "", namespace: "", owner: "", order: "active" };
 
 export class List {
@@ -164,7 +164,7 @@ function update(row, job) {
   show(row.querySelector(".badge"), job);
   const facts = [job.owner, job.image, job.gpus && count(job.gpus, "GPU"), job.restarts && count(job.restarts, "restart")];
   say(row.querySelector(".facts"), facts.filter(Boolean).join(" · "));
-  // The search finds the command, too.
+  // The search also covers the command.
   mark(row.querySelector(".facts"), "title", job.command || null);
   say(row.querySelector(".message"), job.tone === "good" ? "" : job.cause || job.message);
   mark(row, "data-over", OVER.has(job.phase) ? "" : null);

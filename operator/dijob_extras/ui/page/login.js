@@ -1,5 +1,5 @@
-// The form for a token of the cluster. The token is sent with each request of this tab, and is stored
-// nowhere else: not in a cookie, and not on the server.
+// The form for a token of the cluster. The token is stored only in this tab, and is sent with each of
+// the tab's requests. It is not stored in a cookie or on the server.
 
 import { h, say } from "./dom.js";
 import { keep, load } from "./stream.js";
@@ -29,7 +29,7 @@ export class Login {
     else if (why) this.tell(why);
   }
 
-  /** Without TLS, other machines on the way could read the token. */
+  /** Without TLS, other machines on the network path could read the token. */
   forbid() {
     this.token.disabled = this.button.disabled = true;
     this.tell("This address does not use https, so a token could be read on the network. Open the page with https, or through kubectl port-forward.");

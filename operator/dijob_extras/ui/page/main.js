@@ -1,4 +1,4 @@
-// Chooses the view by the URL, and passes the server's events to it.
+// Chooses the view from the URL, and passes the server's events to the view.
 
 import { clock, mark, say } from "./dom.js";
 import { JobView } from "./job.js";
@@ -114,13 +114,13 @@ function enter(name) {
   route();
 }
 
-/** Find out who the user is. A token may still be in this tab, or a proxy may send one. */
+/** Find out who the user is. The tab may still have a token, or a login proxy may name the user. */
 async function start() {
   if (auth === "key") return route();
   const answer = await load("/api/me").catch(() => null);
   if (answer?.ok) return enter((await answer.json()).name);
   if (answer?.status === 401 && auth === "token") return logIn("");
-  // The first stream reports the problem.
+  // Any other problem is reported by the first stream.
   return route();
 }
 

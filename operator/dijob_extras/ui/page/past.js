@@ -38,7 +38,7 @@ export class PastList {
     this.table.hidden = !found.length;
     this.tools.hidden = !this.jobs.length;
     const many = found.length === this.jobs.length ? `The newest ${this.jobs.length}` : `${found.length} of ${this.jobs.length}`;
-    say(this.summary, this.sentence || (this.jobs.length ? `${many} recorded jobs, with those that still exist.` : "No jobs have been recorded yet."));
+    say(this.summary, this.sentence || (this.jobs.length ? `${many} recorded jobs, including those that still exist.` : "No jobs have been recorded yet."));
     keyed(this.body, found, (job) => job.uid, makeRow, updateRow);
   }
 
@@ -116,7 +116,7 @@ export class PastJob {
   }
 
   drawLogs({ logs, unseen }) {
-    // The log of a failure is open, or that of the first rank.
+    // The log of a failed rank is opened, or else the log of the first rank.
     const open = Math.max(0, logs.findIndex((one) => one.failed));
     const none = unseen ? `Not shown: ${unseen}` : "The history has no logs of this job.";
     const parts = logs.map((one, at) => h("details", { open: at === open }, h("summary", {}, one.title), h("pre", { tabindex: 0, "aria-label": one.title }, one.text || "(empty)")));

@@ -12,7 +12,7 @@ let held = "";
 
 /** Remove the key from the URL, so that it is not in the history or on the screen. Return whether there was one. */
 export function takeKey() {
-  // In a cluster, a link must not log a user in as another one.
+  // In a cluster, a link must not log a user in as a different user.
   const found = auth === "key" && /^#token=([\w-]+)/.exec(location.hash);
   if (!found) return false;
   keep(found[1]);
@@ -20,7 +20,7 @@ export function takeKey() {
   return true;
 }
 
-/** The token of a user is kept for this tab, and the key for all tabs, because it ends with the command. */
+/** A user's token is kept only for this tab. The key is kept for all tabs, because it becomes invalid when the command exits. */
 function storage() {
   return auth === "token" ? sessionStorage : localStorage;
 }
@@ -32,7 +32,7 @@ export function keep(secret) {
     if (secret) storage().setItem(KEPT, secret);
     else storage().removeItem(KEPT);
   } catch {
-    // Without storage, it is valid until the tab is reloaded.
+    // If the browser allows no storage, the secret is kept until the tab is reloaded.
   }
 }
 
@@ -40,7 +40,7 @@ function headers() {
   try {
     held ||= storage().getItem(KEPT) || "";
   } catch {
-    // As above.
+    // The browser allows no storage.
   }
   return held ? { Authorization: `Bearer ${held}` } : {};
 }

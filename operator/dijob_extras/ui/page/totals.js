@@ -13,8 +13,8 @@ const COLUMNS = [
   ["Goodput", (row) => (row.goodput === null ? "unknown" : `${Math.round(100 * row.goodput)} %`)],
 ];
 const NOTE =
-  "Computed from the jobs that exist now: deleted jobs are not included. GPU hours: the GPUs that a job requests now, times the time in which it had nodes. " +
-  "Productive: all ranks were Ready, and no iteration was repeated. Goodput: productive time of all time, with waiting, as the mean of the jobs, weighted by their ranks.";
+  "Computed from the jobs that exist now: deleted jobs are not included. GPU hours: the number of GPUs that a job requests now, multiplied by the time for which it had nodes. " +
+  "Productive: all ranks were Ready, and no iteration was repeated. Goodput: the productive share of each job's total time, including waiting; the average over the jobs is weighted by their ranks.";
 
 export class Totals {
   constructor() {
