@@ -46,7 +46,7 @@ ANNOTATION_LIST_NUMBER: Final = f"{GROUP}/list-number"
 ANNOTATION_NUM_NODES: Final = f"{GROUP}/num-nodes"
 ANNOTATION_WORLD_SIZE: Final = f"{GROUP}/world-size"
 ANNOTATION_TOPOLOGY: Final = f"{GROUP}/topology"
-# This is a prefix, to which the name of a task is added. The value of such an annotation is the
+# The name of a task is appended to this prefix. The annotation with the resulting name contains the
 # task's part of the peer list.
 ANNOTATION_TASK_NODES: Final = f"{GROUP}/nodes-"
 # The oldest revision of the peer list with which the pod's process may run. If the process has an
@@ -70,19 +70,19 @@ ANNOTATION_SHAPE: Final = f"{GROUP}/container-shape"
 # until the operator has counted it, so that the program does not run again after its last permitted
 # failure (docs/decisions/046).
 ANNOTATION_ENDS: Final = f"{GROUP}/ends-counted"
-# A request for the stack of the program's main thread: any new text. It is only in messages to
-# launchers, never on a pod (controller/channel/launchers.py).
+# Any new value requests the stack of the program's main thread. This annotation is only in messages
+# to launchers, never on a pod (controller/channel/launchers.py).
 ANNOTATION_STACKS: Final = f"{GROUP}/stacks"
 # When the operator last reminded a kubelet that did not pass on a peer list. Any change to a pod
-# makes its kubelet look at the pod again.
+# makes its kubelet sync the pod again.
 ANNOTATION_REMINDED: Final = f"{GROUP}/reminded"
 # Tells readers of `kubectl describe pod` why the operator terminated the pod. (The operator keeps
 # terminated pods for their logs.)
 ANNOTATION_ENDED: Final = f"{GROUP}/ended"
 # The engine with which the pod was created (spec.scheduling). Pods without an engine do not have
-# it.
+# this annotation.
 ANNOTATION_ENGINE: Final = f"{GROUP}/scheduling-engine"
-# On a Workload of Kueue: a digest of what it was created from.
+# On a Workload of Kueue: a digest of the data from which the Workload was created.
 ANNOTATION_WORKLOAD: Final = f"{GROUP}/workload-digest"
 # Labels of Kueue on the DIJob: the LocalQueue, the WorkloadPriorityClass, and how many seconds the
 # job may run (pkg/controller/constants in Kueue's source).
@@ -90,8 +90,8 @@ KUEUE_GROUP: Final = "kueue.x-k8s.io"
 KUEUE_QUEUE: Final = f"{KUEUE_GROUP}/queue-name"
 KUEUE_PRIORITY: Final = f"{KUEUE_GROUP}/priority-class"
 KUEUE_SECONDS: Final = f"{KUEUE_GROUP}/max-exec-time-seconds"
-# On a DIJob with tasks: the last task and its `replicas`, when the operator last compared them with
-# spec.replicas (api/last_task.py).
+# On a DIJob with tasks: the last task and its `replicas`, as they were when the operator last
+# compared them with spec.replicas (api/last_task.py).
 ANNOTATION_LAST_TASK: Final = f"{GROUP}/last-task"
 # Annotations of a Workload that replaces a smaller one of the same job.
 KUEUE_ELASTIC: Final = f"{KUEUE_GROUP}/elastic-job"
@@ -99,8 +99,9 @@ KUEUE_REPLACES: Final = f"{KUEUE_GROUP}/workload-slice-replacement-for"
 # A hash of the part of the spec from which a pod, or the job's NetworkPolicy, was created.
 ANNOTATION_TEMPLATE: Final = f"{GROUP}/template-hash"
 
-# On a DIJob with a time to live, if the operator keeps a history: the uid of the job. It means that
-# the history has the job's record and logs, so that the job can be deleted (docs/decisions/069).
+# On a DIJob with a time to live, if the operator keeps a history: the uid of the job. If the
+# annotation is present, the history has the job's record and logs, so the job can be deleted
+# (docs/decisions/069).
 ANNOTATION_RECORDED: Final = f"{GROUP}/recorded"
 
 # An annotation of Kubernetes: the container that kubectl uses if the user names none.
@@ -111,8 +112,7 @@ DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 ANNOTATION_PAUSED: Final = f"{GROUP}/paused"
 
 # Labels and annotations that DI-orchestrator sets. This operator sets them too, so that existing
-# selectors keep working
-# (docs/migration.md).
+# selectors keep working (docs/migration.md).
 LEGACY_OPERATOR: Final = "diengine/operator"
 LEGACY_OPERATOR_NAME: Final = "di-operator"
 LEGACY_GROUP: Final = "diengine/group"
@@ -142,7 +142,8 @@ POD_VOLUME: Final = "dijob-pod"
 LAUNCHER_VOLUME: Final = "dijob-launcher"
 SERVER_VOLUME: Final = "dijob-server"
 # The folder for the operator's mounts. BIN_VOLUME is mounted at this folder, and POD_VOLUME at its
-# subfolder pod/. If the launcher's image is a volume, it is mounted at the subfolder bin/.
+# subfolder pod/. If the launcher's image is mounted as a volume, the mount is at the subfolder
+# bin/.
 MOUNT_FOLDER: Final = "/run/dijob"
 
 # DI-engine listens on 50515 + i for its i-th worker (ding/entry/cli_parsers/k8s_parser.py).
@@ -327,7 +328,7 @@ class EngineTraits:
 
     `queue`: spec.scheduling.queue selects one of the engine's queues. `topology` are the supported
     modes of spec.scheduling.topology. `own_group` are the labels and annotations of a pod template
-    by which users put the pods into a group of their own.
+    with which users put the pods into their own group.
     """
 
     queue: bool = False
@@ -336,7 +337,7 @@ class EngineTraits:
 
 
 class Engine(StrEnum):
-    """The scheduler, or the queue, that gives nodes to the ranks of a job together
+    """The scheduler, or the queue, that gives nodes to all ranks of a job at the same time
     (core/render/scheduling). None: each pod is scheduled on its own.
     """
 
@@ -354,7 +355,7 @@ class Engine(StrEnum):
         return _ENGINE_TRAITS.get(self, EngineTraits())
 
 
-# The labels and annotations by which the schedulers know the group of a pod.
+# The labels and annotations by which the schedulers recognize the group of a pod.
 VOLCANO_GROUP = "scheduling.k8s.io/group-name"
 COSCHEDULING_GROUP = "scheduling.x-k8s.io/pod-group"
 YUNIKORN_GROUPS = "yunikorn.apache.org/task-groups"
@@ -430,7 +431,7 @@ class StallPolicy(StrEnum):
 
 
 class Activity(StrEnum):
-    """What the time of a job is spent on. At each moment a job has one activity."""
+    """The activity on which a job spends its time. A job has one activity at each moment."""
 
     WAITING = "Waiting"
     STARTING = "Starting"

@@ -29,8 +29,7 @@ ANNOTATIONS_FILE: Final = "annotations"
 TOPOLOGY_FILE: Final = "topology.json"
 GATE: Final = f"{BIN_DIR}/gate"
 LAUNCH: Final = f"{BIN_DIR}/launch"
-# A path in the launcher's own image. All binaries in that image are in the
-# root directory.
+# A path in the launcher's own image. All binaries in that image are in the root directory.
 INSTALL: Final = "/install"
 # Kubernetes' default grace period. The launcher waits this long between SIGTERM and SIGKILL, unless
 # the pod has a different grace period (run/launch.go, DIJOB_KILL_SECONDS). So a program has as much
@@ -43,5 +42,5 @@ RESTART_POLICY: Final = "DIJOB_RESTART_POLICY"
 # exit as a failure.
 RENEWAL_CODE: Final = 85
 # The launcher's variable with the address of the operator's channel, and the pod's name and key
-# ("HOST:PORT POD KEY"). Only a pod without a gate has it.
+# ("HOST:PORT POD KEY"). Only a pod without a gate has this variable.
 CHANNEL: Final = "DIJOB_CHANNEL"

@@ -2,7 +2,7 @@
 
 The launcher runs the template's `command`. Without the launcher, DI-engine gets no arguments from
 the job: each pod may train alone although every variable is set, and the job still succeeds. A
-program that reads the variables itself (torch's, Slurm's, or DI_NODES) needs no launcher.
+program that reads the variables itself (those of torch or Slurm, or DI_NODES) needs no launcher.
 """
 
 from typing import Final

@@ -106,7 +106,7 @@ ONE_WORLD_MESSAGE: Final = (
 )
 GROUP_PATTERN: Final = "([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
 GROUP_MESSAGE: Final = f"becomes a label of the pods, so it must match {GROUP_PATTERN}"
-# As for spec.managedBy of a Job: a DNS name, and a path of a URL.
+# The format is that of a Job's spec.managedBy: a DNS name, a slash, and a URL path.
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 MANAGER_PATTERN: Final = rf"{_LABEL}([.]{_LABEL})*/[-A-Za-z0-9/._~%!$&()*+,;=:]+"
 MANAGER_MESSAGE: Final = (
@@ -114,8 +114,8 @@ MANAGER_MESSAGE: Final = (
     " field if the operator is to manage the job"
 )
 OWN_GROUP_MESSAGE: Final = (
-    "is set, but with the engine {} the operator makes the group of the pods: remove this field, or"
-    " use spec.scheduling.engine: None"
+    "is set, but with the engine {} the operator itself creates a group for the pods: remove this"
+    " field, or use spec.scheduling.engine: None"
 )
 OWN_MARK_MESSAGE: Final = (
     "puts the pods into a group of your own, but with the engine {} the operator puts them into its"
@@ -128,16 +128,16 @@ PREFERRED_MESSAGE: Final = (
     " Required, or remove spec.scheduling.topology"
 )
 STALL_POLICY_MESSAGE: Final = (
-    "needs stallSeconds, which says after how long without progress it applies: add stallSeconds,"
-    " or remove stallPolicy"
+    "needs stallSeconds, the time without progress after which the policy applies: add"
+    " stallSeconds, or remove stallPolicy"
 )
 STALL_LAUNCHER_MESSAGE: Final = (
-    "needs the launcher, which passes the progress of the programs on: remove `launcher: Off`, or"
-    " remove stallSeconds"
+    "needs the launcher, which reports the progress of the programs to the operator: remove"
+    " `launcher: Off`, or remove stallSeconds"
 )
 STALL_LIMIT_MESSAGE: Final = (
-    "is Restart, but with backoffLimit: 0 the operator restarts nothing, because this restart"
-    " counts as a failure: use Report, or raise backoffLimit"
+    "is Restart, but backoffLimit: 0 allows no restart, because a restart after a stall counts as a"
+    " failure: use Report, or raise backoffLimit"
 )
 # The longest peer list, in characters. A pod's annotations (256 KiB in total) contain the list
 # twice, or three times with tasks, and an environment string (128 KiB) contains the list once.
@@ -196,7 +196,8 @@ def _size_problems(spec: Spec, *, served: bool) -> Iterator[Problem]:
         for field, value in (("minReplicas", least), ("maxReplicas", most)):
             if value is not None:
                 yield Problem(f"spec.{field}", TASKS_BOUNDS_MESSAGE)
-        # In the cluster, `replicas` is kept within the bounds after they have been changed.
+        # In the cluster, `replicas` may be out of bounds, because the bounds can change later.
+        # `scale` then returns a size within the bounds.
         if wish not in (None, spec.scale) and not served:
             yield Problem("spec.replicas", f"is {wish}, but {SCALE_MESSAGE}")
         yield from _task_size_problems(spec.tasks)
@@ -244,8 +245,9 @@ def _task_problems(job: DIJob) -> Iterator[Problem]:
     """
     tasks, seen, types = job.spec.tasks or (), set[str](), set[TaskType]()
     for at, task in enumerate(tasks):
-        # An autoscaler does not know how long the names become. If it scales a job that has
-        # started, the API server rejects pods whose names are too long. The other ranks run on.
+        # An autoscaler does not know how long the pods' names become. If an autoscaler makes a
+        # running job too large, the API server rejects the pods whose names are too long, and the
+        # other ranks keep running.
         size = task.replicas if job.status.desired else job.pod_sets[at].replicas
         largest = max(size, task.max_replicas or 1)
         place, name = f"spec.tasks[{at}]", task.name or task.type.value
@@ -262,8 +264,8 @@ def _task_problems(job: DIJob) -> Iterator[Problem]:
                 f"has {len(name)} characters, but there is room for only {most}:"
                 f" {job_names.TASK_LENGTH_MESSAGE}",
             )
-        # The only such name is num: its variable would be DI_NUM_NODES, which is the number of
-        # ranks.
+        # The only name that this rule rejects is num: its variable would be DI_NUM_NODES, which is
+        # the number of ranks.
         if names.nodes_variable(name) in names.RESERVED_ENV:
             yield Problem(f"{place}.name", NUM_MESSAGE)
         if task.type in types and task.type is not TaskType.NONE:
@@ -380,8 +382,8 @@ def _scheduling_problems(job: DIJob) -> Iterator[Problem]:
 
 
 def unsupported_fields(job: DIJob, engine: Engine) -> Iterator[Problem]:
-    """Yield the fields of spec.scheduling that this engine does not use. The engine may also be the
-    operator's.
+    """Yield the fields of spec.scheduling that an engine does not use: the job's own engine, or the
+    operator's default engine.
     """
     given, traits = job.spec.scheduling, engine.traits
     if given.queue and not traits.queue:

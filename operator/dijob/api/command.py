@@ -1,4 +1,5 @@
-"""Parses a container's command and args: whether it runs ditask, with which options, and how.
+"""Parses a container's command and args, to find out whether and how they run ditask, and with
+which options.
 
 The operator must know some options, such as the number of workers, before it creates the pods. The
 options are those of DI-engine 0.5.3, ding/entry/cli_ditask.py. Their effect with `--platform k8s`
@@ -67,7 +68,7 @@ class Command:
         seen = _Seen()
         if seen.may_read(words):
             _read_argv(words, seen, depth=0)
-        # The part that was not read could contain another ditask, so nothing is known.
+        # The part that was not read could contain another call of ditask, so nothing is known.
         return Command(dynamic=True, hidden=frozenset("*")) if seen.too_long else _merge_calls(seen)
 
     def hides(self, option: str) -> bool:

@@ -91,8 +91,9 @@ class IngressRule(Part):
 
 
 class NetworkPolicy(Written):
-    """Peers other than the job's own pods that may connect to these pods, if the operator creates a
-    NetworkPolicy for each job (the chart value networkPolicy.jobs)."""
+    """Peers that may connect to the job's pods, in addition to the job's pods themselves. Applies
+    only if the operator creates a NetworkPolicy for each job (the chart value
+    networkPolicy.jobs)."""
 
     ingress: Annotated[tuple[IngressRule, ...], Field(max_length=32)] = ()
     """Rules as in a NetworkPolicy's spec.ingress, for example for TensorBoard or Prometheus. Each

@@ -2,9 +2,9 @@
 
 Autoscalers write `spec.replicas`, and users write both. The operator never writes the task's field,
 which belongs to the user's manifest. `spec.replicas` is the size until the task's field changes;
-then the operator sets `spec.replicas` to it. To notice such a change, the operator keeps the last
-known value of the task's field in an annotation, which it writes in the same request as
-`spec.replicas` (docs/decisions/059).
+then the operator copies the new value to `spec.replicas`. To notice such a change, the operator
+keeps the last known value of the task's field in an annotation, which it writes in the same request
+as `spec.replicas` (docs/decisions/059).
 """
 
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ from dijob.reasons import GangScheduled
 
 def task_record(spec: Spec) -> str:
     """Return the annotation that records the last task and its `replicas`, such as "collector 4";
-    "" for a job without tasks. The name is part of it, because the tasks of a suspended job can be
-    replaced.
+    "" for a job without tasks. The task's name is part of the annotation, because the tasks of a
+    suspended job can be replaced.
     """
     if not spec.tasks:
         return ""
@@ -27,15 +27,16 @@ def task_record(spec: Spec) -> str:
 
 
 def without_outdated_size(spec: Spec, annotations: Mapping[str, str], status: Status) -> Spec:
-    """Return the spec without `replicas` if that field is no longer the size of the last task:
-    the task's own field has been changed since the operator compared the two.
+    """Return the spec without `replicas` if `replicas` is outdated: the last task's own field has
+    changed since the operator compared the two fields.
     """
     if not spec.tasks or spec.replicas is None:
         return spec
     known = annotations.get(names.ANNOTATION_LAST_TASK)
     if known is None:
-        # The user has written both fields, or has removed the annotation. Otherwise, an operator
-        # has written the field for which it was the sum of all tasks (docs/decisions/056).
+        # Without the annotation, the user has written both fields or removed the annotation, or an
+        # older operator has written `replicas`. For that operator, `replicas` was the size of all
+        # tasks together (docs/decisions/056).
         current = status.desired in (0, spec.fixed + spec.replicas) or _is_admitted_in_part(status)
     else:
         current = known == task_record(spec)
@@ -43,7 +44,7 @@ def without_outdated_size(spec: Spec, annotations: Mapping[str, str], status: St
 
 
 def _is_admitted_in_part(status: Status) -> bool:
-    """Whether the status contains the size that Kueue has admitted, not the desired one."""
+    """Whether the status contains the size that Kueue has admitted instead of the desired size."""
     return any(
         one.type == GangScheduled.__name__ and one.reason == GangScheduled.AdmittedInPart.name
         for one in status.conditions

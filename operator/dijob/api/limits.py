@@ -2,8 +2,8 @@
 
 In fields that keep unknown keys, an apiserver stores up to 10,000 nested levels. Neither a schema
 nor CEL can measure depth, and every parser and every copy recurses, so one such object could crash
-the process. Deep and large parts are therefore cut from the JSON text before it is parsed, and what
-remains is rejected by validation (docs/decisions/014).
+the process. Deep and large parts are therefore cut from the JSON text before it is parsed, and
+validation rejects the truncated object (docs/decisions/014).
 """
 
 import json
@@ -16,8 +16,8 @@ from dijob.api.problems import Problem
 
 # Validation rejects more than LEVELS levels, and no field of Kubernetes is nested nearly as deeply.
 # Documents are cut only at KEPT_LEVELS, which is larger, so validation rejects every truncated
-# spec. KEPT_LEVELS must be less than 200, where pydantic stops: the list or the event around an
-# object adds some levels.
+# spec. KEPT_LEVELS must be well below 200, the depth at which pydantic stops, because the list or
+# the event around an object adds some levels.
 LEVELS: Final = 100
 KEPT_LEVELS: Final = 150
 # Templates of real pods have a few hundred values, and each pod gets all of them. The largest

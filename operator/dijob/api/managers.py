@@ -1,8 +1,8 @@
-"""The controller that manages a job (spec.managedBy), as for Jobs of Kubernetes (KEP-4368).
+"""The controller that manages a job (spec.managedBy), as for Kubernetes Jobs (KEP-4368).
 
-MultiKueue uses the field: it copies the job to another cluster, and the status of the copy back
-into the job. The operator leaves such a job alone, whether its spec is valid or not. So the field
-is read from the raw object.
+MultiKueue uses the field: it copies the job to another cluster, and mirrors the copy's status in
+the original job. The operator leaves such a job alone, whether its spec is valid or not. So the
+field is read from the raw object.
 """
 
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from typing import Any, Final
 from dijob import names
 
 LEFT_ALONE_MESSAGE: Final = (
-    "spec.managedBy is {}: this operator does not create, change or delete anything of the job, and"
-    " does not write its status"
+    "spec.managedBy is {}: this operator does not create, change or delete any of the job's"
+    " objects, and does not write its status"
 )
 
 
@@ -23,5 +23,5 @@ def other_manager(body: Mapping[str, Any]) -> str:
 
 
 def without_own(named: object) -> str:
-    """Return the value of spec.managedBy; "" if it is absent or means this operator."""
+    """Return the value of spec.managedBy; "" if it is absent or names this operator."""
     return named if isinstance(named, str) and named != names.OWN_MANAGER else ""

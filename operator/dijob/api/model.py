@@ -58,7 +58,7 @@ class DIJob(Stored):
     def __repr__(self) -> str:
         # pydantic's own representation has all fields, which fills the screen of a notebook.
         size, meta = self.spec.desired, self.metadata
-        # Without a namespace of its own, the job goes to that of the client.
+        # If the job names no namespace, it is created in the client's namespace.
         place = f"{meta.namespace}/" if "namespace" in meta.model_fields_set else ""
         pods = f"{size} pod" if size == 1 else f"{size} pods"
         return one_line(f"<DIJob {place}{meta.name}: {pods}>")
@@ -84,7 +84,7 @@ class DIJob(Stored):
     def pod_set_of(self, rank: int) -> PodSet:
         """Return the pod set of a rank.
 
-        Ranks above the desired size exist while a job that was scaled down still has their pods.
+        Ranks above the desired size exist after a job was scaled down, until their pods are gone.
         They belong to the last set, because only the last task can be scaled.
         """
         return next(
@@ -167,7 +167,7 @@ class DIJob(Stored):
         return self.spec.restart.scope or (RestartScope.JOB if fixed else RestartScope.POD)
 
     def resized(self, size: int) -> "DIJob":
-        """Return the job with this number of ranks; with tasks, the size of its last task
+        """Return the job with this number of ranks. In a job with tasks, only the last task's size
         changes.
         """
         spec = self.spec

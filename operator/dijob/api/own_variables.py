@@ -64,7 +64,7 @@ def variable_warnings(job: DIJob) -> Iterator[Problem]:
 
 
 def _known_values(job: DIJob) -> dict[str, str]:
-    """Return the values that the job determines for the variables of `_FIELDS`."""
+    """Return the values that the variables of `_FIELDS` must have in this job."""
     queue = job.spec.message_queue
     found = {
         "DI_TOPOLOGY": job.topology.value,

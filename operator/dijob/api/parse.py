@@ -22,8 +22,8 @@ Body = Mapping[str, Any]
 Part = TypeVar("Part", Spec, Status)
 
 # No real count reaches this number. If the status had a larger number, adding 1 could exceed the
-# field's maximum, and the job's status could no longer be written. So a larger number counts as
-# absent.
+# field's maximum, and the job's status could no longer be written. So a larger number is ignored,
+# as if the field were absent.
 ABSURD = 2_000_000_000
 
 
@@ -31,7 +31,8 @@ def parse_job(body: Body) -> DIJob:
     """Parse and validate an object as the apiserver returns it.
 
     Raises SpecError with every problem found. That includes violations of the CRD's rules, because
-    an object can be older than a rule. Fields of the status that cannot be read count as absent.
+    an object can be older than a rule. Fields of the status that cannot be read are treated as
+    absent.
     """
     # The depth is checked first, because pydantic recurses into every level.
     _refuse_depth(body)
@@ -54,7 +55,7 @@ def parse_job(body: Body) -> DIJob:
 def parse_status(body: Body) -> Status:
     """Return the status of an object from the apiserver.
 
-    Each field that cannot be read counts as absent, and the others are kept. So a job that has
+    Each field that cannot be read is treated as absent, and the others are kept. So a job that has
     ended stays ended, even if another operator wrote invalid values (DI-orchestrator 1.0 wrote
     negative counts).
     """
@@ -71,7 +72,7 @@ def _read_job(body: Body) -> DIJob:
     """Return the job, without validation if it has ended.
 
     An ended job runs nothing, and the operator reads its spec only to clean up. So fields that
-    cannot be read count as absent, and rules that are newer than the job do not matter.
+    cannot be read are treated as absent, and rules that are newer than the job do not matter.
     """
     status = parse_status(body)
     if not status.ended:
@@ -89,8 +90,8 @@ def _refuse_depth(body: Body) -> None:
 def _drop_unreadable(model: type[Part], given: Mapping[str, Any]) -> Part:
     """Return the object without the fields that cannot be read."""
     kept = dict(given)
-    # Without the invalid fields, the object should be valid. If it is not, the whole object counts
-    # as absent.
+    # Without the invalid fields, the object should be valid. If it is not, the whole object is
+    # treated as absent.
     for _ in range(2):
         try:
             return model.model_validate(kept)

@@ -110,14 +110,14 @@ class Template(Written):
 
 
 class DisruptionBudget(Written):
-    """How many ranks a drain of nodes may stop at the same time. The operator creates a
-    PodDisruptionBudget, which Kubernetes' eviction API respects. Lost nodes, preemption, and
-    deletions of pods are not limited."""
+    """How many ranks a node drain may stop at the same time. The operator creates a
+    PodDisruptionBudget, which Kubernetes' eviction API respects. The budget does not limit lost
+    nodes, preemption, or the deletion of pods."""
 
     max_unavailable: Annotated[int, Field(strict=True, ge=0, le=names.MAX_REPLICAS)]
-    """How many of the ranks that must still run may be not Ready for an eviction to be allowed. 0
-    allows no eviction of a rank that is Ready. With 1, the ranks are evicted one by one: the next
-    one when the previous one is Ready on another node. Ranks that have succeeded are not
+    """A Ready rank may be evicted only if at most this many ranks are not Ready after the eviction.
+    With 0, no Ready rank can be evicted. With 1, the ranks are evicted one at a time: the next rank
+    only when the previous one is Ready on another node. Ranks that have succeeded are not
     counted."""
 
 
@@ -137,22 +137,22 @@ class Task(Written):
     replicas can be changed. The number of pods of the last task is spec.replicas. If this field of
     the last task is changed, the operator sets spec.replicas to it."""
     min_replicas: Replicas | None = None
-    """Only for the last task: the minimum size of the task. The job starts when this number of the
-    task's pods, and all pods of the other tasks, have addresses. The other pods join later. If it
-    is absent, the task can be scaled down to 1, but the job starts only when all pods have
+    """Only for the last task: the minimum size of the task. The job starts when this many of the
+    task's pods and all pods of the other tasks have addresses. The other pods join later. If the
+    field is absent, the task can be scaled down to 1, but the job starts only when all pods have
     addresses."""
     max_replicas: Replicas | None = None
-    """Only for the last task: the maximum size of the task. If it is absent, only the limit of 1500
-    pods per job applies."""
+    """Only for the last task: the maximum size of the task. If the field is absent, only the limit
+    of 1500 pods per job applies."""
     disruption_budget: DisruptionBudget | None = None
-    """How many of this task's ranks a drain of nodes may stop at the same time. If it is absent, a
-    drain may stop all of them. It can be changed until the job has ended."""
-    # A default in the CRD could not be the job's runtime.
+    """How many of this task's ranks a node drain may stop at the same time. If the field is absent,
+    a drain may stop all of them. It can be changed until the job has ended."""
+    # A default in the CRD is a constant, so it could not be the job's runtime.
     runtime: Runtime | None = None
-    """torch: this task's ranks train together in a process group of their own. They get RANK,
-    WORLD_SIZE, MASTER_ADDR, PET_NNODES, ..., which count only this task's pods, and when one of
-    them is lost or fails, all of them restart. ditask: they get only the DI_ variables. All tasks
-    remain one DI-engine world. Requires spec.runtime: ditask. Defaults to spec.runtime."""
+    """torch: this task's ranks train together in their own process group. They get RANK,
+    WORLD_SIZE, MASTER_ADDR, PET_NNODES, ..., which count only this task's pods. When one of these
+    ranks is lost or fails, all of them restart. ditask: the ranks get only the DI_ variables. All
+    tasks remain one DI-engine world. Requires spec.runtime: ditask. Defaults to spec.runtime."""
     template: Template
     """The template of this task's pods, in the same format as spec.template."""
 
@@ -173,8 +173,8 @@ class MessageQueue(Written):
     type: Annotated[Queue, DEFAULTED] = Queue.NNG
     """nng connects the processes to each other according to the topology. With redis, each process
     connects to a Redis server. The torchrpc types connect the processes like nng, but use
-    torch.distributed.rpc and need dijob-runtime in the image. With torchrpc:cuda, GPUs send to each
-    other directly. torchrpc means torchrpc:cuda if the pod has CUDA, else torchrpc:cpu."""
+    torch.distributed.rpc and need dijob-runtime in the image. With torchrpc:cuda, GPUs exchange
+    data directly. torchrpc means torchrpc:cuda if the pod has CUDA, else torchrpc:cpu."""
     host: Annotated[str, Field(max_length=253)] = ""
     """Name or IP of a Redis server without a password, because DI-engine sends none. Jobs cannot
     share a server, because DI-engine uses the same channel names in all jobs. If the type is redis
@@ -203,32 +203,32 @@ class SchedulingTopology(Written):
     """The topology domain in which all ranks of the job run, for example one rack."""
 
     key: Annotated[str, Field(min_length=1, max_length=317)]
-    """The label of the nodes whose value identifies the domain, such as
-    topology.kubernetes.io/zone."""
+    """The node label whose value identifies the domain, such as topology.kubernetes.io/zone."""
     mode: Annotated[TopologyMode, DEFAULTED] = TopologyMode.REQUIRED
-    """Required: the ranks wait until one domain has room for them. Preferred: they also run in
-    several domains. The engine Native supports only Required."""
+    """Required: the ranks wait until one domain has room for them. Preferred: the ranks run in one
+    domain if possible, otherwise in several. The engine Native supports only Required."""
 
 
 class Scheduling(Written):
     """How the cluster gives nodes to the job's ranks."""
 
     engine: Engine | None = None
-    """The scheduler that places at least minAvailable ranks at the same time, or none. Native: that
-    of Kubernetes 1.37 or later (a PodGroup of scheduling.k8s.io/v1beta1, which the cluster must
-    serve). Volcano, Coscheduling (of scheduler-plugins), YuniKorn, KAI: these schedulers, which the
-    cluster must run. Kueue: the queue in the label kueue.x-k8s.io/queue-name admits the job (the
-    chart value scheduling.kueue must be true). None: each pod is scheduled on its own. Defaults to
-    Kueue if the job has that label and the operator uses Kueue, else to the operator's engine (the
-    chart value scheduling.engine, None). If the template puts its pods into a group of its own, for
-    example with schedulingGroup, the default is None."""
+    """The scheduler that places at least minAvailable ranks at the same time, or none. Native: the
+    scheduler of Kubernetes 1.37 or later (a PodGroup of scheduling.k8s.io/v1beta1, which the
+    cluster must serve). Volcano, Coscheduling (of scheduler-plugins), YuniKorn, KAI: the scheduler
+    of this name, which must be installed in the cluster. Kueue: the queue in the label
+    kueue.x-k8s.io/queue-name admits the job (the chart value scheduling.kueue must be true). None:
+    each pod is scheduled on its own. Defaults to Kueue if the job has the queue label and the
+    operator uses Kueue, else to the operator's engine (the chart value scheduling.engine, None). If
+    the template itself puts the pods into a group, for example with schedulingGroup, the default is
+    None."""
     queue: Annotated[str, Field(min_length=1, max_length=63)] | None = None
-    """The queue of the engine from which the job gets its nodes. Only for Volcano, YuniKorn and
-    KAI. Without it, the scheduler decides, or uses its default queue."""
+    """The engine's queue from which the job gets its nodes. Only for Volcano, YuniKorn and KAI. If
+    the field is absent, the scheduler decides, or uses its default queue."""
     min_available: Replicas | None = None
     """How many ranks must have nodes at the same time before any of them starts. Ranks that have
-    succeeded, and ranks that the job has no more, are not counted. Defaults to minReplicas, or to
-    all ranks if the job is not elastic."""
+    succeeded, or that were removed when the job was scaled down, are not counted. Defaults to
+    minReplicas, or to all ranks if the job is not elastic."""
     topology: SchedulingTopology | None = None
     """The topology domain in which all ranks run. The cluster must support this: with the engine
     Native, it needs the feature gate TopologyAwareWorkloadScheduling. With Volcano, the key is the

@@ -23,8 +23,8 @@ class PodSet:
     """Pods that are created from one template (the term is Kueue's).
 
     `path` is the template's path in the job, and `first` is the lowest rank. `name` is the name of
-    the task, or "" if the job has no tasks. `own_runtime` is set if the pods form a world of that
-    runtime without the job's other pods (tasks[].runtime).
+    the task, or "" if the job has no tasks. `own_runtime` is set if the pods form their own world
+    of that runtime, separate from the job's other pods (tasks[].runtime).
     """
 
     path: str
@@ -59,8 +59,8 @@ class PodSet:
 
     @cached_property
     def own_groups(self) -> tuple[str, ...]:
-        """The labels and annotations by which the template puts its pods into a group of the
-        user's own, for a scheduler other than that of Kubernetes.
+        """The labels and annotations of the template that put its pods into a group that the user
+        made, for a scheduler other than that of Kubernetes.
         """
         meta = self.template.metadata
         given = {**(meta.labels or {}), **(meta.annotations or {})}

@@ -1,7 +1,7 @@
 """The record of a job in the history, which remains after the job has been deleted.
 
 The history service (dijob.history) makes and stores records; the command line and the page show
-them. The model is the JSON form of both.
+them. All of them use the JSON form of this model.
 """
 
 from collections.abc import Mapping
@@ -58,7 +58,7 @@ class JobRecord(Stored):
     created: str = ""
     ended: str = ""
     deleted: str = ""
-    """When the job was deleted, or when the history noticed it. Empty: the job exists."""
+    """When the job was deleted, or when the history noticed the deletion. Empty: the job exists."""
     phase: str = ""
     reason: str = ""
     message: str = ""

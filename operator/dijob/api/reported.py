@@ -1,8 +1,8 @@
 """The part of a DIJob's status that its program reports, through the launchers of its pods or
 through the HTTP server.
 
-The plan of a job neither reads nor writes these fields. They have a separate model, so that the
-plan's status leaves them alone.
+The plan of a job neither reads nor writes these fields. They have a separate model, so that a
+status written by the plan cannot overwrite them.
 """
 
 from typing import Annotated, Any
@@ -49,7 +49,7 @@ class Profiling(Stored):
     pod: Name = ""
     """The pod whose process posted the object. Empty if a person posted the object."""
     time: Time = ""
-    """When it was received."""
+    """When the object was received."""
     data: dict[str, Any] = Field(default_factory=dict)
     """The posted object."""
 
@@ -75,9 +75,10 @@ def in_words(progress: Progress) -> str:
 
 def count_repeated(old: Progress, new: Progress, restarted: bool) -> int | None:
     """Return the number of repeated iterations so far, given two successive reports; None if there
-    are none. `restarted` says whether a program of the job has restarted between them.
+    are none. `restarted` says whether a program of the job has restarted between the two reports.
 
-    Without a restart, a smaller number has another cause: for example, two processes report.
+    Without a restart, a smaller iteration number has another cause, for example two processes that
+    both report.
     """
     repeated = old.repeated_iterations or 0
     if restarted and old.iteration is not None and new.iteration is not None:
@@ -86,7 +87,7 @@ def count_repeated(old: Progress, new: Progress, restarted: bool) -> int | None:
 
 
 def repeated_share(progress: Progress | None) -> float:
-    """Return the share of all iterations, from 0 to 1, that repeated lost ones."""
+    """Return the share of all iterations, from 0 to 1, that only repeated lost iterations."""
     repeated = (progress.repeated_iterations if progress else None) or 0
     done = (progress.iteration if progress else None) or 0
     return repeated / (done + repeated) if repeated else 0.0

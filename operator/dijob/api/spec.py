@@ -101,13 +101,14 @@ class Spec(Written):
     """Auto puts the operator's launcher before the template's command, so that a plain `ditask ...`
     finds its peers in any image. Off runs the command as it is."""
     connect_seconds: Annotated[StrictInt, Field(ge=0, le=86400), Immutable()] = CONNECT_SECONDS
-    """Before its program starts, a process of DI-engine's Parallel waits for connections to all
-    peers in its peer list, so that no peer misses the first messages. After this time, the program
-    starts without the missing peers, and its log names them. Defaults to 120. 0: no wait."""
+    """How long a process of DI-engine's Parallel waits for connections to all peers in its peer
+    list before its program starts, so that no peer misses the first messages. After this time, the
+    program starts without the missing peers, and its log names them. Defaults to 120. 0: no
+    wait."""
     network_policy: Annotated[NetworkPolicy | None, Mutable.UNTIL_ENDED] = None
-    """Peers other than the job's own pods that may connect to these pods, if the operator creates a
-    NetworkPolicy for each job (the chart value networkPolicy.jobs). A change applies to running
-    pods."""
+    """Peers that may connect to the job's pods, in addition to the job's pods themselves. Applies
+    only if the operator creates a NetworkPolicy for each job (the chart value networkPolicy.jobs).
+    A change also applies to running pods."""
     clean_pod_policy: Annotated[CleanPodPolicy, DEFAULTED, Mutable.ALWAYS] = CleanPodPolicy.RUNNING
     """Which pods are deleted when the job has ended: Running (those that are still running; the
     others keep their logs), All, or None (only those whose program has not started)."""
@@ -118,17 +119,17 @@ class Spec(Written):
     the job starts (once minReplicas ranks have an address) and when ranks join later. Defaults to
     10. 0: no wait."""
     schedule_timeout_seconds: Annotated[StrictInt, Field(ge=5, le=86400), Mutable.UNTIL_ENDED] = 300
-    """The admission timeout: how long a job without a running rank may hold pods while a rank below
-    minReplicas cannot start, because its pod has no node or is rejected (a quota is full). A job
-    has no running rank before it has started, and while all its ranks restart. After the timeout,
-    the operator deletes pods of the job and retries later: all of them if a quota is full;
-    otherwise only those that have a node, and only if pods outside the job are waiting for a node.
-    Defaults to 300."""
+    """The admission timeout: how long a job without a running rank may keep its pods while a rank
+    below minReplicas cannot start. A rank cannot start if its pod has no node, or is rejected
+    because a quota is full. A job has no running rank before it has started, and while all its
+    ranks restart. After the timeout, the operator deletes pods of the job and retries later: all of
+    them if a quota is full; otherwise only those that have a node, and only if pods outside the job
+    are waiting for a node. Defaults to 300."""
     scheduling: Annotated[Scheduling, Immutable()] = Scheduling()
-    """Gang scheduling: the cluster places the job's ranks at the same time, or none of them."""
+    """Gang scheduling: the cluster places the job's ranks all at the same time, or none of them."""
     disruption_budget: Annotated[DisruptionBudget | None, Mutable.UNTIL_ENDED] = None
-    """How many ranks a drain of nodes may stop at the same time. If it is absent, a drain may stop
-    all of them. In a job with tasks, use tasks[].disruptionBudget."""
+    """How many ranks a node drain may stop at the same time. If the field is absent, a drain may
+    stop all of them. In a job with tasks, use tasks[].disruptionBudget."""
     lost_node_seconds: Annotated[LostNodeSeconds | None, Mutable.UNTIL_ENDED] = None
     """How long pods stay on a node that is unreachable or not ready, before Kubernetes evicts them
     and the job continues elsewhere. A change applies only to pods that are created after it. A
@@ -145,8 +146,8 @@ class Spec(Written):
     name of a task (all ranks of that task). When they have succeeded, the job ends, and
     cleanPodPolicy determines which pods are deleted."""
     active_deadline_seconds: Annotated[Seconds | None, Mutable.UNTIL_ENDED] = None
-    """The job fails if it has not ended within this time after status.startTime, when the operator
-    first saw it. Time spent suspended does not count."""
+    """The job fails if it has not ended within this time after status.startTime (when the operator
+    first saw the job). Time spent suspended does not count."""
     startup_deadline_seconds: Annotated[Seconds | None, Mutable.UNTIL_ENDED] = None
     """The job fails if it is not Running within this time. The time starts at status.startTime,
     and starts again whenever the job is resumed or all ranks restart. The failure message names the
@@ -160,8 +161,8 @@ class Spec(Written):
     absent, nothing is checked. Use at least 300; docs/progress.md has measurements."""
     stall_policy: Annotated[StallPolicy | None, Mutable.UNTIL_ENDED] = None
     """What happens when stallSeconds have passed without progress. Report: only the condition is
-    set. Restart: the slowest task or rank also restarts, once in the life of the job, which counts
-    as a failure. Defaults to Report."""
+    set. Restart: the slowest task or rank also restarts, but only once in the life of the job. This
+    restart counts as a failure. Defaults to Report."""
     suspend: Annotated[bool, Mutable.UNTIL_ENDED] = False
     """While suspend is true, the job has no pods; running programs are stopped gracefully. When it
     is false again, the job continues with the same ranks and names. While the job is suspended,
@@ -173,8 +174,8 @@ class Spec(Written):
     ] = None
     """The controller that manages the job: a domain and a path, such as kueue.x-k8s.io/multikueue.
     If it is absent or diengine.opendilab.org/dijob-operator, this operator manages the job. With
-    any other value, this operator does not create, change or delete anything of the job, and does
-    not write its status."""
+    any other value, this operator does not create, change or delete any of the job's objects, and
+    does not write its status."""
     priority: Annotated[Priority, DEFAULTED, Immutable()] = Priority.NORMAL
     """If the template has no priority class, the pods get the one that the operator is configured
     to use for this priority, normal or high."""
@@ -213,8 +214,8 @@ class Spec(Written):
     @property
     def scale(self) -> int:
         """The number of ranks that can be scaled, which the scale subresource reads and writes. In
-        a job with tasks, it is kept within the bounds of the last task: a change of these bounds
-        needs no change of `replicas`, which an autoscaler may own.
+        a job with tasks, the result is kept within the bounds of the last task. So users can change
+        these bounds without changing `replicas`, which an autoscaler may own.
         """
         if not self.tasks:
             return self.replicas or self.max_replicas or self.min_replicas or 1
@@ -253,7 +254,7 @@ class Spec(Written):
 
     @property
     def gang_minimum(self) -> int:
-        """The number of ranks that a job with an engine must place at the same time."""
+        """The number of ranks that the job's engine must place at the same time."""
         return self.scheduling.min_available or self.minimum
 
     @property

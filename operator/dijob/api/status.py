@@ -64,10 +64,10 @@ class Charge(Stored):
     uid: Annotated[str, Field(max_length=64)] = ""
     """UID of the pod whose container terminations are counted here."""
     restarts: Count = 0
-    """Number of unsuccessful terminations of the pod's containers that have been processed,
-    including those for a re-rendezvous."""
+    """How many unsuccessful terminations of the pod's containers have been processed, including
+    those for a re-rendezvous."""
     init_restarts: Count = 0
-    """Number of unsuccessful terminations of the pod's init containers that have been processed."""
+    """How many unsuccessful terminations of the pod's init containers have been processed."""
     failures: Count = 0
     """How many of the processed terminations were counted as failures."""
     disrupted: bool = False
@@ -80,7 +80,7 @@ class Charge(Stored):
     This field contains fingerprints of the images and resources of the pod's containers at the last
     such restart. Empty: there was none."""
     excused_at: Time = ""
-    """When the pod's main container last exited for a restart that is not a failure."""
+    """When the pod's main container last exited for a restart that does not count as a failure."""
 
 
 class FirstFailure(Stored):
@@ -106,7 +106,7 @@ class FirstFailure(Stored):
     """More about the cause, from the cluster: the memory limit that was reached, or the probe that
     failed."""
     time: Time = ""
-    """When it happened."""
+    """When the failure happened."""
 
 
 class Condition(Stored):
@@ -140,7 +140,8 @@ class Renewal(Stored):
     """The ranks that restart: the lost rank and those that connect to it, as ranges such as 2-3,7.
     Empty: all ranks."""
     lost: Annotated[str, Field(max_length=8192)] = ""
-    """Those of the ranks that were lost or failed. Empty: none of them was the cause."""
+    """The ranks that caused the re-rendezvous, because they were lost or failed. Empty: the
+    re-rendezvous had another cause."""
     time: Time = ""
     """When the operator noticed that the list had become stale."""
 
@@ -177,12 +178,13 @@ class GivenBack(Stored):
 
 
 class Interruption(Stored):
-    """A time in which not all ranks of a job were Ready, after the job had been running."""
+    """A period in which not all ranks of a job were Ready, after the job had been running."""
 
     time: Time = ""
-    """When it began."""
+    """When the interruption began."""
     seconds: Count = 0
-    """How long it lasted. If it is not over, add the time since goodput.activitySince."""
+    """How many seconds the interruption lasted. If it is not over, add the time since
+    goodput.activitySince."""
     reason: Reason = ""
     """A one-word, machine-readable reason: that of the re-rendezvous (see lastRenewal), Crashed if
     a program failed and restarted in its pod, or NotReady."""
@@ -206,15 +208,15 @@ class Goodput(Stored):
     are Ready, after the job has been running. Ended: it has ended, and no time is counted."""
     activity_since: Time = ""
     """When the current activity began. The fields below do not include the time since then, so that
-    the status needs no write as time passes."""
+    the status does not have to be rewritten as time passes."""
     waiting_seconds: Count = 0
-    """Seconds of Waiting."""
+    """Seconds spent in the activity Waiting."""
     starting_seconds: Count = 0
-    """Seconds of Starting."""
+    """Seconds spent in the activity Starting."""
     running_seconds: Count = 0
-    """Seconds of Running."""
+    """Seconds spent in the activity Running."""
     recovering_seconds: Count = 0
-    """Seconds of Recovering."""
+    """Seconds spent in the activity Recovering."""
     interruptions: Count = 0
     """How many times the job had to recover."""
     last_interruptions: Annotated[
@@ -224,12 +226,12 @@ class Goodput(Stored):
 
 
 class Stall(Stored):
-    """A time in which the training of a job with stallSeconds makes no progress."""
+    """A period in which the training of a job with stallSeconds makes no progress."""
 
     since: Time = ""
-    """When the training last made progress. Empty: it makes progress."""
+    """When the training last made progress. Empty: the training is making progress."""
     iteration: Number | None = None
-    """The iteration at which the training stands still, if it is known."""
+    """The iteration at which the training stopped making progress, if it is known."""
     restarted: Annotated[str, Field(max_length=8192)] = ""
     """The ranks that the operator has restarted because of a stall, as ranges such as 0-3,7. They
     are never restarted for this reason again."""
@@ -320,7 +322,7 @@ class Status(Stored):
     """How the job has spent its time. `kubectl dijob report` prints it."""
     stall: Stall | None = None
     """The stall that the condition ProgressStalled reports, and the ranks that were restarted
-    because of one. Present only if there was a stall."""
+    because of a stall. Present only if there was a stall."""
     conditions: Annotated[tuple[Condition, ...], Field(max_length=32)] = ()
     """The conditions of the job. For example, `kubectl wait --for=condition=Finished dijob/NAME`
     waits for one of them."""

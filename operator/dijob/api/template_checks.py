@@ -125,7 +125,7 @@ def _reserved_variables(pod_set: PodSet, key: str) -> Iterator[Problem]:
 
 
 def _long_strings(pod_set: PodSet, key: str) -> Iterator[Problem]:
-    """Yield a problem for each string that is so long that Linux could not start the program.
+    """Yield a problem for each string that is too long for Linux to start the program.
 
     The CRD has the same rules, but CEL counts characters, and Linux counts bytes.
     """
@@ -187,8 +187,8 @@ def restart_problems(pod_set: PodSet) -> Iterator[Problem]:
     """Yield a problem for each container that has its own restart policy (KEP-5307).
 
     The operator counts failures by the pod's restart policy. If a container had its own policy, the
-    operator would wait for a container that never restarts, or count a restart that a rule of the
-    container caused.
+    operator would wait for a container that never restarts, or would count a restart that the
+    container's own restart rules caused.
     """
     for at, container in enumerate(containers_in(pod_set.pod)):
         for field in ("restartPolicy", "restartPolicyRules"):
@@ -204,7 +204,7 @@ def command_problems(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     """Yield contradictions between the spec and the command's own options.
 
     The options are those of DI-engine 0.5.3, ding/entry/cli_ditask.py. They take precedence in the
-    pod, so a contradiction would make the programs behave differently from the status.
+    pod, so in case of a contradiction, the programs would not run as the status says.
     """
     command, field = pod_set.command, spec.explicit("parallel_workers")
     flag, at = command.parallel_workers, f"{pod_set.path}.spec.containers"

@@ -25,7 +25,7 @@ NO_QUEUE_MESSAGE: Final = (
 
 
 def job_warnings(job: DIJob, *, queued: bool = False) -> tuple[Problem, ...]:
-    """Return all warnings about a job, without duplicates. `queued`: Kueue admits it."""
+    """Return all warnings about a job, without duplicates. `queued`: whether Kueue admits it."""
     about = (_ignored_metadata, _other_runtime, _no_gpu, _unreadable_options)
     # Several tasks can have the same problem in a field of the job.
     found = (
@@ -40,8 +40,8 @@ def job_warnings(job: DIJob, *, queued: bool = False) -> tuple[Problem, ...]:
 
 
 def _missing_queue(job: DIJob) -> Iterator[Problem]:
-    """Yield a problem if the job has the engine Kueue without a queue. Labels can change while the
-    job runs, and the job must then still react to an eviction. So this is no error in the spec.
+    """Yield a problem if the job has the engine Kueue without a queue. This is not an error,
+    because labels can change while the job runs, and the job must still react to an eviction then.
     """
     if job.spec.scheduling.engine is Engine.KUEUE and not job.metadata.labels.get(KUEUE_QUEUE):
         yield Problem("spec.scheduling.engine", NO_QUEUE_MESSAGE)

@@ -42,10 +42,10 @@ class AsyncClient(Reader):
     ) -> Job:
         """Create a job from an image, a command and your code, as `kubectl dijob run` does.
 
-        `command` is a list of words, because no shell splits it. `code` is a folder or a file, or a
+        `command` is a list of words, because no shell splits it. `code` is a folder, a file or a
         function. The code becomes the working directory of the pods. For a function, its module or
         notebook cell is the code, and the default command calls the function. With `replace`, a job
-        of this name is deleted first. The durations among the options are in seconds.
+        of this name is deleted first. Durations in the options are in seconds.
         """
         wanted = RunRequest(name, image, list_command(command, code), **options)
         files = read_source(code) if code is not None else None
@@ -88,7 +88,7 @@ class AsyncClient(Reader):
     async def apply_owned(self, body: Json, job: Job | Mapping[str, Any]) -> Json:
         """Apply an object with a job as its owner, so that both are deleted together.
 
-        The owner reference gets a field manager of its own. Otherwise a later apply of the object
+        The owner reference gets a separate field manager. Otherwise a later apply of the object
         without the reference would remove the reference.
         """
         force = ("force", "true")
@@ -161,8 +161,8 @@ class AsyncClient(Reader):
     async def run_plan(
         self, bodies: Sequence[Json], *, replace: bool = False
     ) -> restarting.RestartPlan:
-        """Validate a job and the ConfigMaps that it will own with dry runs, and return the plan to
-        create them. Nothing is changed.
+        """Dry-run the creation of a job and of its ConfigMaps, and return the plan to create them.
+        Nothing is changed.
 
         Raises Refused if a job of this name exists and `replace` is false, or if a ConfigMap
         belongs to another owner.
@@ -199,8 +199,9 @@ class AsyncClient(Reader):
         if plan.replaces:
             await self._delete_job(str(plan.job["metadata"]["name"]), timeout)
         # The owned objects come last, because their owner reference needs the uid of the new job.
-        # The job is suspended until they exist: a kubelet that does not find a ConfigMap tries
-        # again only after up to 2 minutes. A single ConfigMap arrives before the pods are started.
+        # The job is suspended until they exist: a kubelet that does not find a ConfigMap may wait
+        # for up to 2 minutes before it tries again. A single ConfigMap arrives before the pods are
+        # started.
         held = len(plan.owned) > 1 and not plan.job["spec"].get("suspend")
         spec = plan.job["spec"] | ({"suspend": True} if held else {})
         made = await self.apply_body(plan.job | {"spec": spec}, force=True)
@@ -267,8 +268,7 @@ class AsyncClient(Reader):
     async def _try(self, body: Json) -> None:
         """Dry-run the creation of a job under another name, since the old one still exists.
 
-        Raises ApiError, whose message contains the job's own name instead of the name of the dry
-        run.
+        Raises ApiError, whose message contains the job's own name instead of the dry run's.
         """
         trial, name = restarting.rename_for_dry_run(body), body["metadata"]["name"]
         try:

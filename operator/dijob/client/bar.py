@@ -1,4 +1,5 @@
-"""A progress bar for a job, in a terminal or in a notebook. Elsewhere it prints lines.
+"""A progress bar for a job in a terminal or in a notebook. If the output is neither, lines are
+printed instead of a bar.
 
 In a notebook, IPython's display handle updates the output. rich's Live would need ipywidgets there,
 and would leave nothing in the saved notebook (docs/decisions/038).
@@ -70,8 +71,8 @@ class Bar:
     """Shows the progress of a job: `with Bar() as bar: client.wait(name, seen=bar)`.
 
     `bar(job)` shows any state of a job. `Bar(env_step=100_000)` counts a number that the program
-    reports (iteration, env_step or episode_return) up to the given value. Without it, the bar
-    counts the ready ranks. There is no percentage of time, because the operator does not
+    reports (iteration, env_step or episode_return) up to the given value. Without such a target,
+    the bar counts the ready ranks. There is no percentage of time, because the operator does not
     know how long a job takes.
     """
 
@@ -121,8 +122,8 @@ class Bar:
 def render_bar(now: Shown, *, moves: bool = True) -> "RenderableType":
     """Return the bar for rich.
 
-    If the completed fraction is unknown and `moves` is true, the bar moves back and forth. If
-    `moves` is false, such a bar is left out: in a notebook, for example, the output cannot move.
+    If the completed fraction is unknown, the bar moves back and forth. `moves` is false if the
+    output cannot move, as in a notebook; a bar without a known fraction is then left out.
     """
     from rich.progress_bar import ProgressBar
     from rich.table import Table

@@ -1,8 +1,9 @@
 """Reads a folder or a file of code, and packs it into the ConfigMaps of a job.
 
-Up to 1 MiB, the files are entries of one ConfigMap, which needs no program in the image. More code
-is a compressed archive in several ConfigMaps, which an init container unpacks. In both cases a
-replaced pod gets the code without the user's machine (docs/decisions/067).
+Files of up to 1 MiB in total become the entries of one ConfigMap, and the image needs no program to
+unpack them. A larger amount of code becomes a compressed archive in several ConfigMaps, which an
+init container unpacks. In both cases a replaced pod gets the code without the user's machine
+(docs/decisions/067).
 """
 
 import base64
@@ -29,7 +30,7 @@ CODE_VOLUME: Final = "code"
 # The init container that unpacks an archive, and the archive's folder in it.
 UNPACKER: Final = "code"
 _ARCHIVE_FOLDER: Final = "/code"
-# With o, the files belong to the container's user.
+# tar's option `o` makes the container's user the owner of the files.
 _UNPACK: Final = f"cat {_ARCHIVE_FOLDER}/part-* | tar xzof - -C {WORK}"
 # The apiserver accepts 1 MiB of keys and values. The rest of the object needs space in etcd too.
 MOST_BYTES: Final = 2**20 - 2**14
@@ -40,7 +41,8 @@ MOST_UNPACKED: Final = 2**26
 # Folders and files that a program does not need.
 IGNORED: Final = ("__pycache__", ".git", ".venv", "venv", "node_modules", ".ipynb_checkpoints")
 _IGNORED_SUFFIXES: Final = (".pyc", ".pyo", ".so.dbg")
-# The modification time of all files in an archive, so that the same code gives the same ConfigMaps.
+# All files in an archive get this modification time, so that the same code gives the same
+# ConfigMaps.
 _EPOCH: Final = 1_700_000_000
 
 
@@ -100,8 +102,8 @@ class Code:
         return [_config_map(code_name(job), texts, others)]
 
     def put_into(self, pod: Body, job: str) -> None:
-        """Add the code to a pod's spec, in place of earlier code. Raises BadFile if the pod has
-        volumes of its own with the same names.
+        """Add the code to a pod's spec, in place of earlier code. Raises BadFile if the pod has its
+        own volumes with the same names.
         """
         main = next(
             (one for one in pod["containers"] if one.get("name") == names.MAIN_CONTAINER),
@@ -126,7 +128,7 @@ class Code:
         pod["volumes"] = volumes + pod.get("volumes", [])
 
     def _source(self, job: str) -> Body:
-        """Return the source of the volume with the ConfigMaps."""
+        """Return the source of the volume that contains the ConfigMaps."""
         if self.parts:
             parts = [{"configMap": {"name": code_name(job, at)}} for at in range(len(self.parts))]
             return {"projected": {"sources": parts}}
@@ -240,7 +242,7 @@ def _remove_code(pod: Body, main: Body, job: str) -> None:
         if volume["name"] in own and not ours:
             raise BadFile(
                 f"the job {job} has its own volume named {volume['name']}, so `run` cannot replace"
-                f" its code: change its file, and use `kubectl dijob restart {job} -f FILE`"
+                f" its code: edit the job's file, and run `kubectl dijob restart {job} -f FILE`"
             )
     inits = pod.pop("initContainers", None) or ()
     if others := [one for one in inits if one["name"] != UNPACKER]:

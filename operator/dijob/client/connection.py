@@ -111,8 +111,8 @@ class ClientConnection:
         return found
 
     async def read_token(self) -> str:
-        """Return the bearer token of the kubeconfig's user; "" if the user has another credential,
-        or impersonates somebody, because the token is not that of the impersonated user.
+        """Return the bearer token of the kubeconfig's user; "" if the user has another kind of
+        credential, or impersonates another user, to whom the token does not belong.
         """
         if self.target.impersonation:
             return ""
@@ -133,8 +133,8 @@ class ClientConnection:
         bound = aiohttp.ClientTimeout(seconds, sock_read=silence, sock_connect=_CONNECT_SECONDS)
         response = await self._request(call, bound)
         if response.status == HTTPStatus.UNAUTHORIZED:
-            # Tokens of exec plugins expire, often within an hour. So the kubeconfig is read again,
-            # once.
+            # Tokens of exec plugins expire, often within an hour. So after a 401, the kubeconfig is
+            # read again, once.
             response.release()
             self.target = await self.target.again()
             response = await self._request(call, bound)
@@ -170,7 +170,7 @@ class ClientConnection:
                 call.method,
                 self.target.settings.host + call.url,
                 headers=headers,
-                # From a stream, aiohttp sends a large body in pieces.
+                # If the body is a stream, aiohttp sends it in pieces.
                 data=None if call.body is None else io.BytesIO(json.dumps(call.body).encode()),
                 timeout=bound,
                 server_hostname=self.target.settings.tls_server_name,
@@ -264,7 +264,7 @@ class _network:
         if isinstance(error, aiohttp.WSServerHandshakeError):
             return
         if isinstance(error, (aiohttp.ClientError, OSError, TimeoutError, ValueError)):
-            # A timeout has no text.
+            # The exception for a timeout has no text.
             why = " ".join(str(error).split()) or "no response in time"
             raise Unreachable(
                 f"cannot reach the cluster at {self._target.settings.host}: {why}"

@@ -24,7 +24,9 @@ class BadName(DijobError):
 
 
 class BadValue(DijobError):
-    """An argument is none of the possible values. The text suggests the one that was meant."""
+    """An argument is not one of the allowed values. The text suggests the value that was probably
+    meant.
+    """
 
 
 class Unreachable(DijobError):
@@ -74,7 +76,7 @@ def raise_if_unauthenticated(error: ApiError) -> None:
 
 
 def check_choice(what: str, value: str, choices: Sequence[str]) -> None:
-    """Raise BadValue if a value is none of the choices."""
+    """Raise BadValue if a value is not one of the choices."""
     if value in choices:
         return
     near = get_close_matches(value.lower(), choices, n=1)

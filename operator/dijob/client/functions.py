@@ -32,7 +32,9 @@ _DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 class JobFunction:
-    """A function that `as_job` has decorated. A call runs it here, and `run` runs it as a job."""
+    """A function that `as_job` has decorated. A call runs the function in this process, and `run`
+    runs it as a job.
+    """
 
     def __init__(self, function: Function, name: str, image: str, options: RunOptions) -> None:
         self.function, self.name, self.image, self.options = function, name, image, options
@@ -58,7 +60,7 @@ def as_job(
 ) -> Callable[[Function], JobFunction]:
     """Return a decorator that makes a function a job, with the options of `Client.run`.
 
-    The job's name defaults to that of the function. The function has no arguments. It can use
+    The job's name defaults to that of the function. The function takes no arguments. It can use
     everything that its module or its notebook cell defines.
     """
 
@@ -70,7 +72,9 @@ def as_job(
 
 
 def list_command(command: Sequence[str], code: CodeSource | None) -> list[str]:
-    """Return the command of the pods. Raises BadFile if it is missing, or one string."""
+    """Return the command of the pods. Raises BadFile if the command is missing, or is a single
+    string.
+    """
     if isinstance(command, str):
         raise BadFile(
             f"command is the string {command!r}, which no shell splits: write"
@@ -91,7 +95,7 @@ def read_source(code: CodeSource) -> Code:
 
 
 def build_script(function: Function, text: str) -> str:
-    """Return the script that calls a function of a module with this text.
+    """Return the script that calls a function. `text` is the source of the function's module.
 
     Raises BadFile if the function is not at the top level of the module, or uses a name that only
     another cell defines.
@@ -110,7 +114,7 @@ def build_script(function: Function, text: str) -> str:
     if missing:
         raise BadFile(
             f"{name} uses {', '.join(sorted(missing))}, which the sent code does not define: define"
-            " it in the same cell, without the client, or in the function"
+            " it in the same cell without using the client, or in the function"
         )
     call = ast.parse(f"if __name__ == '__main__':\n    {name}()").body
     return ast.unparse(ast.Module([*body, *call], type_ignores=[])) + "\n"
@@ -143,10 +147,11 @@ def _names_of_client(names: Mapping[str, Any]) -> set[str]:
 def _without_client(
     body: Sequence[ast.stmt], sent: str, known: AbstractSet[str]
 ) -> Iterator[ast.stmt]:
-    """Yield the statements that do not use this package, or a `known` object of it. Its decorators
-    are removed. The definition of the function that is `sent` is never left out.
+    """Yield the statements that use neither this package nor a `known` object from it. The
+    package's decorators are removed. The definition of the function that is `sent` is never left
+    out.
     """
-    # IPython turns magics such as %time into calls of this function.
+    # IPython turns magics such as %time into calls of get_ipython.
     local = {"get_ipython", *known}
     for part in body:
         if isinstance(part, ast.ImportFrom | ast.Import) and _is_own_import(part):

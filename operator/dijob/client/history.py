@@ -17,14 +17,16 @@ from dijob.client.connection import ClientConnection, ClientRequest, Json
 from dijob.client.errors import ApiError, BadName, NotFound, Refused, Unreachable
 
 PLACE_VARIABLE: Final = "DIJOB_HISTORY"
-# The Service of a release `dijob` in the namespace of the install page.
+# The Service of the release `dijob` in the namespace that docs/install.md uses.
 DEFAULT_PLACE: Final = "dijob-system/dijob-history"
 _TOKEN_SECONDS: Final = 600
 
 
 @dataclass(frozen=True)
 class HistoryPlace:
-    """The namespace and the name of the history's Service. Its service account has its name."""
+    """The namespace and the name of the history's Service. The history's service account has the
+    same name.
+    """
 
     namespace: str
     name: str

@@ -18,8 +18,8 @@ from dijob.names import MAX_REPLICAS, Phase
 class Outcome:
     """How a job ended.
 
-    `phase` is Succeeded, Failed or Deleted. It is Running if a wait had the goal `running` and has
-    reached it.
+    `phase` is Succeeded, Failed or Deleted. It is Running if a wait for the goal `running` has
+    reached that goal.
     """
 
     job: str
@@ -51,7 +51,7 @@ DELETED = "Deleted"
 
 @dataclass(frozen=True, repr=False)
 class Job:
-    """A DIJob of the cluster. A status that cannot be parsed counts as absent."""
+    """A DIJob of the cluster. A status that cannot be parsed is treated as absent."""
 
     body: Mapping[str, Any]
     """The object as the apiserver returned it."""
@@ -72,7 +72,7 @@ class Job:
 
     @cached_property
     def status(self) -> Status:
-        """The status that the operator has written, or another controller (`manager`)."""
+        """The status that the operator, or another controller (`manager`), has written."""
         return parse_status(self.body)
 
     @cached_property

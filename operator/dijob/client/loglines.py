@@ -97,8 +97,8 @@ class Cursor:
 def split_timestamp(raw: str) -> tuple[int, str]:
     """Return the time and the text of a line. The time is 0 if the line has no timestamp.
 
-    The kubelet prefixes lines with a timestamp, except its own messages, such as "unable to
-    retrieve container logs".
+    The kubelet puts a timestamp before each line, except before its own messages, such as "unable
+    to retrieve container logs".
     """
     stamp, _, text = raw.rstrip("\n").partition(" ")
     found = _STAMP.fullmatch(stamp)

@@ -28,8 +28,8 @@ HOLD_SECONDS: Final = 0.3
 # The shortest and the longest pause between attempts to read a log. The longest must be well below
 # _END_SECONDS, so that the rest of a log is read when the job ends.
 _PAUSE_SECONDS: Final = (0.5, 5.0)
-# How long readers may take for the rest of their logs after the job has finished. A pod on a lost
-# node would otherwise block the command forever.
+# How long readers may take to read the rest of their logs after the job has finished. A pod on a
+# lost node would otherwise block the command forever.
 _END_SECONDS: Final = 15.0
 # Limits the memory if ranks print faster than the caller reads.
 _HELD_LINES: Final = 10_000
@@ -51,7 +51,8 @@ async def open_log(
         query["sinceTime"] = since_time
     elif options.since is not None:
         query["sinceSeconds"] = str(options.since)
-    # A log that is opened again continues after the last line. --tail applies only to its start.
+    # A log that is opened again continues after the last line. --tail applies only when a log is
+    # first opened.
     if options.tail is not None and not since_time:
         query["tailLines"] = str(options.tail)
     path = PODS.path_of(str(pod.meta["namespace"]), pod.name, "log")
@@ -161,8 +162,9 @@ class Follower:
         try:
             while not (work.done() and self._lines.empty() and not held):
                 with suppress(TimeoutError):
-                    # Not wait_for: before Python 3.12, it ignores a cancellation if a line has
-                    # arrived, and the caller would wait forever for the end of this generator.
+                    # wait_for is not used: before Python 3.12, wait_for ignores a cancellation if a
+                    # line has arrived, and the caller would wait forever for the end of this
+                    # generator.
                     async with asyncio.timeout(HOLD_SECONDS / 3):
                         line = await self._lines.get()
                     number += 1
@@ -176,8 +178,8 @@ class Follower:
     async def _work(self) -> None:
         """Watch the job and its pods, with a reader for each pod, until all lines are read."""
         pods = asyncio.ensure_future(self._watch_pods())
-        # A job that has already finished still has logs to read, so the end of the job counts only
-        # after its pods have been listed.
+        # A job that has already finished still has logs to read, so the end of the job is
+        # considered only after its pods have been listed.
         job = asyncio.gather(self._until_over(), self._listed.wait())
         try:
             await asyncio.wait((pods, job, self._refused), return_when=asyncio.FIRST_COMPLETED)

@@ -1,7 +1,7 @@
 """The pods of a job's ranks, with the fields that the client and the commands show.
 
-The operator has its own view of a pod (core/observed). This one keeps the whole object, because
-users of the client may need any field of it.
+The operator has its own view of a pod (core/observed). The client keeps the whole object, because
+its users may need any field of a pod.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -126,7 +126,8 @@ class RankPod:
         """How the main container ended, as the kubelet recorded it; {} if it has not ended.
 
         When a job fails, the operator ends pods in which a container is waiting to restart, and the
-        kubelet then reports an unknown end. Such a pod shows the end of the program instead.
+        kubelet then reports an unknown end. For such a pod, the end of the program is returned
+        instead.
         """
         ended: Mapping[str, Any] = (self._main.get("state") or {}).get("terminated") or {}
         before: Mapping[str, Any] = (self._main.get("lastState") or {}).get("terminated") or {}
@@ -179,8 +180,8 @@ class RankPod:
 def ranks_of(job: Job, bodies: Iterable[Json]) -> list[RankPod]:
     """Return the pods of the job's ranks, in rank order.
 
-    As in the operator, the pod of a rank is controlled by this job and has the name of the rank.
-    Labels are not sufficient, because anyone who may create pods can set them.
+    As in the operator, a pod belongs to a rank if this job controls the pod and the pod has the
+    rank's name. Labels are not sufficient, because anyone who may create pods can set them.
     """
     owner = names.owner_key(job.metadata.namespace, job.name, job.metadata.uid)
     rank_of = _rank_of(job)

@@ -160,7 +160,7 @@ class Reader:
         """Yield the log lines of all ranks, or of `ranks`, ordered by time.
 
         With `follow`, the lines continue until the job ends. `tail` is a number of lines per rank.
-        `options` replaces these arguments, and has more.
+        `options` replaces all these arguments, and has additional settings.
         """
         only = None if ranks is None else frozenset(ranks)
         chosen = options or LogOptions(ranks=only, follow=follow, tail=tail)

@@ -66,7 +66,7 @@ def rename_for_dry_run(body: Json) -> Json:
 def build_new_job(
     name: str, namespace: str, old: Mapping[str, Any] | None, new: Json | None
 ) -> Json:
-    """Return the job to create: `new` if given, else `old`. It keeps the old job's owner.
+    """Return the job to create: `new` if given, else `old`. The new job keeps the old job's owner.
 
     Raises BadFile if `new` is a different job, and NotFound if both `old` and `new` are None.
     """
@@ -106,8 +106,8 @@ async def list_owned_config_maps(
 def split_manifests(beside: Iterable[Json], kept: Sequence[Json]) -> tuple[list[Json], list[Json]]:
     """Split the other objects of a restart into those to apply first, and those to own.
 
-    The latter are the ConfigMaps of the old job (`kept`). A ConfigMap in `beside` replaces the old
-    one of the same name.
+    The objects to own are the ConfigMaps of the old job (`kept`). A ConfigMap in `beside` replaces
+    the old one of the same name.
     """
     first, anew = list[Json](), {str(body["metadata"]["name"]): as_written(body) for body in kept}
     for body in beside:
@@ -122,8 +122,8 @@ def split_manifests(beside: Iterable[Json], kept: Sequence[Json]) -> tuple[list[
 
 
 def list_other_config_maps(kept: Iterable[Json], job: Json) -> list[Json]:
-    """Return the ConfigMaps of the old job (`kept`) that the new job mounts too, without those of
-    its code.
+    """Return the ConfigMaps of the old job (`kept`) that the new job mounts too, except those that
+    contain its code.
     """
     name, mounted = job["metadata"]["name"], set(mounted_config_maps(job["spec"]))
     written = map(as_written, kept)

@@ -1,7 +1,7 @@
 """Backoff between failed attempts, and a message if an attempt fails repeatedly.
 
-A proxy can end each watch at once, or an apiserver can be overloaded. A client without backoff then
-sends hundreds of requests per second. The bounds are those of client-go's reflector
+A proxy can end each watch immediately, or an apiserver can be overloaded. A client without backoff
+then sends hundreds of requests per second. The bounds are those of client-go's reflector
 (tools/cache/reflector.go).
 """
 
@@ -21,7 +21,8 @@ log = logging.getLogger(__name__)
 Report = Callable[[str], None]
 
 PAUSE_SECONDS: Final = (0.8, 30.0)
-# Clients that lost their connections at the same moment must not all reconnect at the same moment.
+# The pauses are randomized, so that clients that lost their connections at the same moment do not
+# all reconnect at the same moment.
 _JITTER: Final = 0.5
 # A connection that has lasted this long counts as a success, even if it ends with an error.
 HEALTHY_SECONDS: Final = 5.0

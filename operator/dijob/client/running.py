@@ -23,14 +23,15 @@ _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What `run` creates: the same parameters for the command line and the Python client."""
+    """The parameters of `run`, which are the same for the command line and the Python client."""
 
     name: str
     image: str
     command: Sequence[str]
     """The command of each pod, without a shell."""
     replicas: int | None = None
-    """Number of pods. Defaults to 1, or to the larger or smaller bound if one is given."""
+    """Number of pods. Defaults to the maximum if one is given, else to the minimum if one is given,
+    else to 1."""
     min_replicas: int | None = None
     max_replicas: int | None = None
     workers: int | None = None
@@ -44,14 +45,15 @@ class RunRequest:
     volumes: Sequence[tuple[str, str]] = ()
     """Pairs of a PersistentVolumeClaim and a path."""
     secrets: Sequence[tuple[str, str]] = ()
-    """Pairs of a Secret and a path. With the path "", its keys are environment variables."""
+    """Pairs of a Secret and a path. With the path "", the Secret's keys become environment
+    variables."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of the DIJob, such as the name of a queue."""
     node_selector: Mapping[str, str] = field(default_factory=dict)
     service_account: str | None = None
     backoff_limit: int | None = None
     ttl: float | None = None
-    """Seconds after the end of the job until it is deleted."""
+    """Seconds from the end of the job until it is deleted."""
     deadline: float | None = None
     """Seconds until the job fails if it has not ended."""
     startup_deadline: float | None = None
@@ -141,16 +143,17 @@ def build_manifests(wanted: RunRequest, code: Code | None) -> list[Body]:
 
 
 def replace_code(job: Mapping[str, Any], code: Code) -> list[Body]:
-    """Return a job of the cluster with other code, and the ConfigMaps with this code.
+    """Return a job of the cluster with its code replaced, and the ConfigMaps with the new code.
 
-    Raises BadFile if the job has tasks, or its own volumes with the names of those of the code.
+    Raises BadFile if the job has tasks, or has its own volumes with the same names as those of the
+    code.
     """
     body = deepcopy(as_written(job))
     name, template = body["metadata"]["name"], body["spec"].get("template")
     if not template:
         raise BadFile(
-            f"the job {name} has tasks, so `run` cannot replace its code: change its file, and use"
-            f" `kubectl dijob restart {name} -f FILE`"
+            f"the job {name} has tasks, so `run` cannot replace its code: edit the job's file, and"
+            f" run `kubectl dijob restart {name} -f FILE`"
         )
     code.put_into(template["spec"], name)
     return [body, *code.config_maps(name)]
@@ -188,7 +191,7 @@ def _build_resources(wanted: RunRequest) -> Body:
 
 
 def _build_volumes(wanted: RunRequest) -> tuple[list[Body], list[Body]]:
-    """Return the mounts and the volumes. A claim or Secret with two mounts is one volume."""
+    """Return the mounts and the volumes. A claim or Secret that is mounted twice is one volume."""
     mounts, volumes = list[Body](), dict[tuple[str, str], Body]()
     given = [("persistentVolumeClaim", "claimName", *pair) for pair in wanted.volumes]
     given += [("secret", "secretName", *pair) for pair in wanted.secrets if pair[1]]

@@ -34,7 +34,7 @@ _AS: Final = "See AsyncClient."
 
 
 def document_methods(client: Documented) -> Documented:
-    """Give the methods the help of AsyncClient's methods, for help() and notebooks."""
+    """Copy the docstrings of AsyncClient's methods, for help() and notebooks."""
     for name, method in vars(client).items():
         own = getattr(method, "__doc__", None) or ""
         if callable(method) and own.startswith(_AS):

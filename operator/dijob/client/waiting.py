@@ -69,7 +69,7 @@ async def wait_for_outcome(
     """Return the outcome of a job, or Running if that is the goal. `seen` is called for each state.
 
     Raises TimedOut after `timeout` seconds; the error quotes the last state. With 0, only the
-    current state is checked. Raises BadValue for another goal.
+    current state is checked. Raises BadValue for an unknown goal.
     """
     check_choice("goal", goal, get_args(Goal))
     end = None if timeout is None else asyncio.get_running_loop().time() + timeout

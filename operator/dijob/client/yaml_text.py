@@ -15,13 +15,14 @@ import yaml
 
 from dijob.client.errors import BadFile
 
-# The number of values after aliases are expanded. A real job has hundreds.
+# The maximum number of values after aliases are expanded. A real job has hundreds.
 MOST_VALUES: Final = 200_000
-# More than any hand-written file needs. Each alias can double the size of the document.
+# The maximum number of aliases, which is more than any hand-written file needs. Each alias can
+# double the size of the document.
 MOST_ALIASES: Final = 100
 # No Kubernetes object is nested nearly this deeply, and each level needs a few stack frames here.
 MOST_LEVELS: Final = 150
-# From this number on, Go writes an exponent.
+# Go writes numbers of this size or larger with an exponent.
 _LARGEST_WHOLE: Final = 1e21
 
 _TAG: Final = "tag:yaml.org,2002:"
@@ -34,7 +35,7 @@ _NUMBER: Final = re.compile(
 _OCTAL: Final = re.compile(r"[-+]?0[0-7]+$")
 # JSON has no infinity and no NaN, and kubectl rejects them too.
 _ENDLESS: Final = re.compile(r"(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$")
-# Some YAML parsers read such a text as a number, a date or a boolean, so it is quoted.
+# Text that is quoted because some YAML parsers read it as a number, a date or a boolean.
 _QUOTED: Final = re.compile(r"[-+]?\.?\d|[yYnN]$")
 
 
@@ -61,8 +62,8 @@ class Dumper(yaml.SafeDumper):
     quoted.
     """
 
-    # PyYAML's method. Otherwise PyYAML would write each further occurrence of the same dict object
-    # as an alias.
+    # Overrides a method of PyYAML, which would otherwise write each further occurrence of the same
+    # dict object as an alias.
     def ignore_aliases(self, data: object) -> bool:
         return True
 
@@ -184,7 +185,9 @@ def _construct_value(node: yaml.Node) -> Any:
 
 
 class _Bounds:
-    """Checks a document for duplicate keys, and its size and depth with expanded aliases."""
+    """Checks a document for duplicate keys, and limits its size and depth after aliases are
+    expanded.
+    """
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[int, int]] = {}

@@ -36,9 +36,9 @@ def generated_files() -> dict[str, str]:
 def chart_template(crd: str) -> str:
     """Return the CRD as a Helm template.
 
-    The template depends on values: whether to install the CRD, whether `helm uninstall` keeps it,
-    and whether programs can report progress, without which the column would always be empty.
-    Raises ValueError if a description contains Helm's own delimiter.
+    The chart's values decide whether the CRD is installed, and whether `helm uninstall` keeps it.
+    The column Progress is left out if the values allow no progress reports, because it would always
+    be empty. Raises ValueError if a description contains Helm's own delimiter.
     """
     if "{{" in crd:
         raise ValueError("the CRD contains {{, which Helm would interpret as a template action")

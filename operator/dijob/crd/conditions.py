@@ -31,7 +31,7 @@ kubectl get dijob NAME -o jsonpath='{.status.phase}: {.status.message}{"\\n"}'  
 Each reason in the tables has a kind:
 
 - **good**: the state is as it should be.
-- **waiting**: no action is needed unless it lasts.
+- **waiting**: no action is needed unless the state persists.
 - **problem**: something went wrong. Either you must act, or the job recovers by itself.
 - **over**: the state is final.
 
@@ -45,7 +45,7 @@ An event has the reason and the message of its condition. It is published when t
 status or reason changes. Three events have the condition's type as their reason: Succeeded, Running
 and PeersReady. The events Running and PeersReady also say how many seconds it took to reach that
 state. Two more events (Normal) have no condition: Scaled reports that the size of a running job has
-changed, and SizeIgnored that the size of a job that has ended was changed without an effect. If an
+changed, and SizeIgnored reports a change to the size of a job that has ended. If an
 event is published again with the same message, the cluster keeps one event and updates its count
 and last timestamp. Clusters usually delete events after an hour. Conditions remain.
 

@@ -18,10 +18,10 @@ _ALLOWED: Final = (
 def _nearest_name() -> str:
     """Return CEL for the suggestion in the message: ", such as NAME", or "" if there is none.
 
-    It suggests the same name as job_names.nearest_allowed, or none. CEL has no variables, so each
-    part is repeated wherever it is used, and the apiserver of 1.30 bounds the estimated cost of the
-    whole. So there is no suggestion for a name that begins with a digit and has more than 54
-    characters.
+    The suggestion is the name that job_names.nearest_allowed returns, or none. CEL has no
+    variables, so each part is repeated wherever it is used, and the apiserver of 1.30 bounds the
+    estimated cost of the whole. So there is no suggestion for a name that begins with a digit and
+    has more than 54 characters.
     """
     most = job_names.NAME_LENGTH
     # The name is cut before anything is added, because the estimated cost of everything that
@@ -47,7 +47,7 @@ def _index_digits() -> str:
 _ROOM: Final = f"({job_names.LABEL_LENGTH - 2} - {_NAME}.size() - {_index_digits()})"
 _TOO_LONG: Final = f"self.spec.tasks.filter(t, {NAME_OF_T}.size() > {_ROOM})"
 # A list of all numbers as text, because the apiserver cannot estimate the cost of string(int), and
-# rejects such a CRD.
+# rejects a CRD that uses it.
 _NUMBERS: Final = str([str(number) for number in range(job_names.LABEL_LENGTH)])
 
 

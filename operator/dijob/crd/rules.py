@@ -2,7 +2,7 @@
 
 With these rules, `kubectl apply` rejects an invalid job immediately. api/checks.py has the same
 rules for objects that are older than a rule. The apiserver estimates the cost of each rule from the
-bounds of the schema and rejects a CRD above its budget, which is why some rules look indirect.
+bounds of the schema, and rejects a CRD above its budget. For this reason, some rules look indirect.
 """
 
 from enum import StrEnum
@@ -105,7 +105,7 @@ def _of_template(path: str) -> dict[str, tuple[Rule, ...]]:
     return {
         f"{path}": (
             Rule(rule="!has(self.containers)", message=template.SLIP_MESSAGE, field=".containers"),
-            # A template with misplaced containers gets only the message about those.
+            # If `containers` is misplaced, only the message about this mistake is shown.
             Rule(
                 rule=(
                     "has(self.containers) || (has(self.spec) && has(self.spec.containers) && "

@@ -85,12 +85,12 @@ def structural_schema(model: type[BaseModel]) -> Schema:
 
 
 def _let_null_pass(node: Schema) -> None:
-    """Make optional fields nullable, and also map entries and list items that are strings.
+    """Make optional fields nullable. Do the same for map entries and list items that are strings.
 
     When the apiserver decodes an object, it drops nulls that the schema does not allow. In a
-    server-side apply, which Flux and Helm use, it does not drop them. A field with a default gets
-    its default in place of null. An `enum` cannot contain null, so a rule lists the allowed values
-    instead (rules.py).
+    server-side apply, which Flux and Helm use, the apiserver does not drop these nulls. A field
+    with a default gets its default in place of null. An `enum` cannot contain null, so a rule lists
+    the allowed values instead (rules.py).
     """
     for name, field in node.get("properties", {}).items():
         if name not in (*node.get("required", ()), _SCALED) and "default" not in field:
@@ -148,8 +148,8 @@ def _pod_spec(variables: int) -> Schema:
     """Return the schema of those fields of a pod's spec that rules read.
 
     The apiserver validates the other fields when the pods are created. The spec is nullable and not
-    required, so that an empty `spec:` with `containers:` next to it gets only the message of our
-    rule.
+    required, so that an empty `spec:` with `containers:` next to it gets only the message of the
+    rule about misplaced containers.
     """
     return {
         "type": "object",

@@ -20,14 +20,15 @@ from dijob.reasons import Invalid
 SUSPEND_FIRST: Final = (
     "suspend the job first (spec.suspend: true), or create another job with another name"
 )
-# CEL: whether the job had ended. An ended job has a rule of its own, and the others do not apply,
-# so that the user gets one message.
+# CEL: whether the job had ended. A job that has ended has a separate rule, and the other rules do
+# not apply to it, so that the user gets one message.
 ENDED: Final = (
     f"oldSelf.?status.?phase.orValue('') in ['{names.Phase.SUCCEEDED}', '{names.Phase.FAILED}']"
 )
 # CEL: whether the fields may change. A suspended job has no pods that were created from them.
 UNBOUND: Final = f"oldSelf.spec.?suspend.orValue(false) || {ENDED}"
-# CEL: whether `replicas`, which exists, is new or has another value, and still has an effect.
+# CEL for an object that has `replicas`: whether `replicas` is new or has changed, and the job has
+# not ended.
 REPLICAS_CHANGED: Final = (
     f"(!has(oldSelf.spec.replicas) || oldSelf.spec.replicas != self.spec.replicas) && !({ENDED})"
 )
@@ -35,7 +36,7 @@ REPLICAS_CHANGED: Final = (
 _OPEN: Final = ("template", "tasks", "volumes", "networkPolicy")
 # CEL: whether the operator has reported that the spec does not match the running pods. `==` does
 # not notice some changes to a template (see _are_equal), and an older CRD accepted more of them.
-# The user must be able to revert them while the job runs.
+# The user must be able to revert such a change while the job runs.
 _MISMATCH: Final = (
     "(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c,"
     f" c.type == '{Invalid.TemplateChanged.condition}' && c.status == 'True'"
@@ -70,9 +71,9 @@ def _stays_same(name: str) -> str:
     """Return CEL for the condition that a field of the spec keeps its value, or stays absent.
 
     The apiserver evaluates all rules whenever a status is written. For each `object.field` in a
-    rule, if the field exists, it copies the schema of all fields of the object. So a rule names few
-    fields, the expression that is nearly always true comes first, and a field with a default is not
-    tested for its existence.
+    rule, if the field exists, the apiserver copies the schema of all fields of the object. So a
+    rule names few fields, the expression that is nearly always true comes first, and a field with a
+    default is not tested for its existence.
     """
     field = to_camel(name)
     was, now = f"oldSelf.spec.{field}", f"self.spec.{field}"
@@ -151,10 +152,11 @@ def server_port() -> Rule:
 
 
 def last_task_size(when: str) -> Rule:
-    """Return the rule for `replicas` of a job with tasks, which is the size of the last task, if
-    the CEL condition `when` is true.
+    """Return the rule for `replicas` of a job with tasks, where `replicas` is the size of the last
+    task. The rule applies only if the CEL condition `when` is true.
 
-    The rule does not apply if only the task has been changed: the operator then corrects the field.
+    If only the task has been changed, the rule does not apply, because the operator then updates
+    `replicas`.
     """
     last, size = "self.spec.tasks[self.spec.tasks.size() - 1]", "self.spec.replicas"
     return Rule(
@@ -172,7 +174,7 @@ def last_task_size(when: str) -> Rule:
 
 def one_size_changed() -> Rule:
     """Return the rule that `replicas` and the last task's own field are not changed to different
-    values in one request. The operator would ignore the former (api/last_task.py).
+    values in one request. The operator would ignore the new value of `replicas` (api/last_task.py).
     """
     last = "tasks[{0}.spec.tasks.size() - 1].replicas"
     now, was = (f"{each}.spec.{last.format(each)}" for each in ("self", "oldSelf"))
@@ -211,7 +213,7 @@ def nothing_changed() -> Rule:
     """Return the rule for jobs that have ended: fields without an effect after the end are
     immutable.
 
-    Otherwise the apiserver would accept a correction that never has an effect (docs/decisions/016).
+    Otherwise the apiserver would accept a correction that never takes effect (docs/decisions/016).
     """
     mutable = {
         name for name, when in traits_by_field(Spec, Mutable).items() if when is Mutable.ALWAYS

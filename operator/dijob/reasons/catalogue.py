@@ -47,8 +47,9 @@ class Reason(Enum):
     """A reason of a condition, such as `Running.Blocked`.
 
     Each subclass is one condition type. Its name is the type, its docstring describes the
-    condition, and its members are the reasons in the order in which a job meets them. A condition
-    can only be made from a member (summary.Fact), so a reason without an entry cannot be written.
+    condition, and its members are the reasons in the order in which a job usually goes through
+    them. A condition can only be made from a member (summary.Fact), so a reason without an entry
+    cannot be written.
     """
 
     @property
@@ -60,7 +61,8 @@ class Reason(Enum):
     def entry(self) -> Entry:
         """Status, kind, meaning, remedy and event of the reason."""
         entry = self.value
-        # Enum does not type its values, so mypy needs this to know what a member holds.
+        # Enum does not type its values, so mypy needs this assertion to know the type of a member's
+        # value.
         assert isinstance(entry, Entry)
         return entry
 
@@ -80,7 +82,7 @@ def waiting(
 def problem(means: str, remedy: str, *, status: bool = False) -> Entry:
     """Return an entry for something that went wrong, whether or not a user must act.
 
-    Every problem publishes a Warning event and nothing else does, so an alert on Warnings has no
+    Every problem publishes a Warning event, and no other entry does, so an alert on Warnings has no
     false positives.
     """
     return Entry(status, ReasonKind.PROBLEM, means, remedy, event=EventType.WARNING)

@@ -12,7 +12,9 @@ class Reconciling(Reason):
     and after it has ended.
     """
 
-    Starting = waiting("the job does not run yet, or all of its ranks restart", status=True)
+    Starting = waiting(
+        "the job is not running yet, or all of its ranks are restarting", status=True
+    )
     Suspending = waiting("the pods of the suspended job are terminating", status=True)
     Queued = waiting("the job waits for admission by its queue, see Suspended", status=True)
 

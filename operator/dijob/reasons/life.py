@@ -1,4 +1,4 @@
-"""Reasons of the conditions about a job that is held, being deleted, or ended."""
+"""Reasons of the conditions about a job that is held, is being deleted, or has ended."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from dijob import names
 from dijob.reasons.catalogue import EventType, Reason, finished_entry, good, over, problem, waiting
 
 # The operator uses a deadline to terminate pods that it keeps for their logs, so their status shows
-# that deadline and not what happened. The annotation has the real cause.
+# this deadline instead of the real cause. The annotation has the real cause.
 _LOGS: Final = (
     "run `kubectl logs` for the pod that the message names; the pod is kept unless `cleanPodPolicy`"
     f" is All. If the pod shows DeadlineExceeded or ContainerStatusUnknown, its annotation"

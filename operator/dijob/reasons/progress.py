@@ -71,9 +71,10 @@ class AddressesReady(Reason):
         "the operator waits for the pods' addresses; the message names the ranks without one"
     )
     AddressMissing = problem(
-        "a rank cannot get an address. The message quotes the cluster's reason, such as an"
-        " unschedulable pod, an image or a mount, or it names the node or scheduler that has not"
-        " accepted the pod within 10 s",
+        "a rank cannot get an address. The message quotes the cluster's reason, for example an"
+        " unschedulable pod, an image that cannot be pulled, or a volume that cannot be mounted."
+        " Otherwise, the message names the node or the scheduler that has not accepted the pod"
+        " within 10 s",
         "remove the cause that the message names; the job continues by itself",
     )
     LauncherNotMounted = problem(
@@ -134,7 +135,7 @@ class AddressesReady(Reason):
     )
     ListLost = problem(
         "the pods' addresses are no longer those of the newest peer list: all ranks restart with a"
-        " new one",
+        " new list",
         _HEALS,
     )
     # Not a problem, because the user asked for it.

@@ -106,7 +106,7 @@ class GangScheduled(Reason):
         " administrator of the queue",
     )
     NeverFits = problem(
-        "the job requests more than its queue can ever have; the message quotes Kueue",
+        "the job requests more than its queue can ever provide; the message quotes Kueue",
         "request less, lower `minReplicas`, or use another queue",
     )
     Deactivated = problem(
@@ -116,8 +116,8 @@ class GangScheduled(Reason):
     )
     Queued = waiting("the job waits in its queue until Kueue admits it; the message quotes Kueue")
     Evicted = waiting(
-        "Kueue has evicted the job, for example for a job with a higher priority. The job stops"
-        " gracefully, and waits in its queue again"
+        "Kueue has evicted the job, for example in favor of a job with a higher priority. The job"
+        " stops gracefully, and waits in its queue again"
     )
     Waiting = waiting("the scheduler has not placed the ranks yet")
     NoRoom = problem(
@@ -137,8 +137,8 @@ class GangScheduled(Reason):
 
 
 class DrainsLimited(Reason):
-    """Whether the job's PodDisruptionBudgets exist. They limit how many ranks a drain of nodes may
-    stop (`disruptionBudget`). Present only if the operator has ever failed to create one.
+    """Whether the job's PodDisruptionBudgets exist. They limit how many ranks a node drain may stop
+    (`disruptionBudget`). Present only if the operator has ever failed to create one.
     """
 
     NameTaken = problem(
@@ -221,7 +221,7 @@ class ChangesRefused(Reason):
         status=True,
     )
     PolicyUpdateRefused = problem(
-        "a network policy of the job cannot be updated to `spec.networkPolicy`, or something"
+        "a network policy of the job cannot be updated to match `spec.networkPolicy`, or something"
         " reverts the update",
         "correct the rule that the message names, allow the operator to patch networkpolicies, or"
         " make the webhook or controller that reverts the update leave the policy alone",

@@ -1,4 +1,4 @@
-"""Reasons of the conditions about the spec: errors, and warnings about what may be a mistake."""
+"""Reasons of the conditions about the spec: errors, and warnings about possible mistakes."""
 
 from dijob.reasons.catalogue import Reason, good, problem
 

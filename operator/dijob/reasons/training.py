@@ -5,7 +5,7 @@ from typing import Final
 from dijob.reasons.catalogue import EventType, Reason, good, problem, waiting
 
 _READ: Final = (
-    "read where the message says that the programs are, and the log of that rank. `kubectl dijob"
+    "look up the functions that the message names, and read the logs of those ranks. `kubectl dijob"
     " doctor NAME --stacks` prints all threads of all processes. If the program was only slow,"
     " raise `stallSeconds`"
 )
@@ -23,8 +23,8 @@ class ProgressStalled(Reason):
         status=True,
     )
     StalledAgain = problem(
-        "the same after the operator has already restarted ranks because of a stall"
-        " (`stallPolicy: Restart`). It does not restart them again",
+        "the training has stalled again, although the operator has already restarted ranks because"
+        " of a stall (`stallPolicy: Restart`). The operator does not restart ranks again",
         _READ,
         status=True,
     )

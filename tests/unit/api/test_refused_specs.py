@@ -154,7 +154,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
             },
         ),
         "spec.template.spec.schedulingGroup",
-        "is set, but with the engine Volcano the operator makes the group of the pods",
+        "is set, but with the engine Volcano the operator itself creates a group for the pods",
     ),
     "a typo in template": (
         body(template={"spce": {}}),
