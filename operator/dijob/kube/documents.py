@@ -40,7 +40,7 @@ async def limit_document(document: bytes) -> bytes:
     """Return the document unchanged if every parser can read it quickly, else without the parts
     that are too deep or too large.
     """
-    # A document with so few brackets cannot be too deep. Most documents have so few.
+    # A document with at most 100 brackets cannot be too deep. Most documents have no more.
     if document.count(b"{") + document.count(b"[") <= 100:
         return document
     if _is_large(document):

@@ -99,8 +99,8 @@ CHILDREN: Final = {kind.name: kind for kind in (PODS, SERVICES, POLICIES)}
 # Additional permissions with Kueue: in the namespaces of the jobs, and in the whole cluster.
 QUEUEING: Final = (WORKLOADS, WORKLOAD_STATUS, LOCAL_QUEUES)
 QUEUEING_CLUSTER: Final = (CLUSTER_QUEUES, FLAVORS, WORKLOAD_PRIORITIES, POD_PRIORITIES)
-# The kinds of the objects of engines (core/render/scheduling), by their API version and kind,
-# because several engines have a kind named PodGroup. They are not watched
+# The kinds of the engines' objects (core/render/scheduling), keyed by API version and kind, because
+# several engines have a kind named PodGroup. The operator does not watch these objects
 # (controller/observe/engine_reader.py). They need additional permissions, which the chart grants if
 # the cluster serves these kinds.
 SCHEDULING: Final = {

@@ -147,8 +147,8 @@ class Callers:
         return job
 
     async def may(self, person: Person, wanted: Mapping[str, str]) -> bool:
-        """Return whether a person has a permission, the resource attributes of a
-        SubjectAccessReview. Raises RequestRejection if the person has asked too often.
+        """Return whether a person has a permission. `wanted` contains the resource attributes of
+        the SubjectAccessReview. Raises RequestRejection if the person has sent too many requests.
         """
         user = person.user
         name = str(user.get("username"))

@@ -38,8 +38,8 @@ class JobMemory:
     PodDisruptionBudgets (budget_reader.py).
     `manager_reported`: an event has named the other controller that manages the job.
     `last_write` is the time of the last status write in monotonic seconds.
-    `dropped` has the fields of the status that the apiserver drops, because its CRD is older than
-    the operator.
+    `dropped` contains the fields of the status that the apiserver drops, because its CRD is older
+    than the operator.
     """
 
     rejections: dict[str, ApiRejection] = field(default_factory=dict)
@@ -140,8 +140,8 @@ class JobMemory:
         self.pods.saw_pods(pods, now)
 
     def created(self, name: str, now: datetime) -> None:
-        """Count the creation of an object. `name` is the name of a pod, or for example
-        "service/NAME".
+        """Count the creation of an object. `name` is the name of a pod; for other objects, it is
+        the kind and the name, for example "service/NAME".
         """
         self.released.discard(name)  # the new pod was not released
         self.creations[name] = creations.counted(self.creations.get(name), now)
