@@ -1,8 +1,8 @@
 """The store in an S3-compatible bucket: one object per job, with the record and the logs.
 
-Queries need an index, which is an SQLite database on the disk of the pod. It is built from the
-bucket at each start, so nothing is lost with the pod. Every write goes to the bucket first, so a
-later start finds everything that was in the index.
+Queries need an index, which is an SQLite database on the disk of the pod. The index is built from
+the bucket at each start, so nothing is lost with the pod. Every write goes to the bucket first, so
+a later start finds everything that was in the index.
 """
 
 import gzip
@@ -215,7 +215,7 @@ _UNREADABLE: Final = (OSError, EOFError, zlib.error, ValueError, KeyError, TypeE
 
 
 def _path_of(job: JobRecord | JobKey) -> str:
-    """Return the path of an object. It contains the job's name, so that people can find it."""
+    """Return the path of an object, with the job's name, so that people can find the object."""
     return f"{job.namespace}/{job.name}/{job.uid}{_SUFFIX}"
 
 

@@ -1,7 +1,7 @@
 """Detects whether the apiserver responds to any request or watch from this process.
 
-This allows /livez to distinguish a dead watch from an unreachable apiserver: a restart of this
-process fixes only the dead watch.
+`Availability` allows /livez to distinguish a dead watch from an unreachable apiserver: a restart of
+this process fixes only the dead watch.
 """
 
 import time

@@ -32,7 +32,7 @@ async def parse_document(document: bytes) -> Any:
     except ValueError as error:
         if not str(error).startswith(_TOO_DEEP):
             raise
-    # This takes up to one second per megabyte, so it must not block the event loop.
+    # Cutting takes up to one second per megabyte, so it must not block the event loop.
     return from_json(await asyncio.to_thread(cut_depth, document))
 
 

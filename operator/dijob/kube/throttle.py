@@ -28,8 +28,8 @@ class Throttle:
         self._steps = self._steps.earned(1, now)
 
     def published(self) -> None:
-        """Record that a peer list was published to a pod. This adds a fraction of a reminder to the
-        budget.
+        """Record that a peer list was published to a pod. Each published list adds a fraction of a
+        reminder to the budget.
         """
         self._reminders = self._reminders.earned(1, self._clock.monotonic())
 

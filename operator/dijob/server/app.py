@@ -115,7 +115,7 @@ class Server:
 
 
 async def describe_api(_: web.Request) -> web.Response:
-    """Return the API description. It contains no data from the cluster, so it needs no token."""
+    """Return the API description, which contains no data from the cluster and needs no token."""
     return web.json_response(build_document())
 
 

@@ -88,7 +88,7 @@ class Sizes:
             except RequestError as error:
                 if error.conflict:
                     continue
-                # A rule of the CRD rejects the size. Its message says which sizes are allowed.
+                # A rule of the CRD rejects the size, and its message says which sizes are allowed.
                 if error.status == 422:
                     raise RequestRejection(422, error.message) from error
                 raise

@@ -1,8 +1,8 @@
 """The store of DIJobs, by namespace and name, and by uid.
 
-It receives the same job from kopf's watch, from lists, and from the responses to the operator's own
-writes, in any order. The newest resourceVersion wins. The store also remembers whether a version
-came from the watch or from a response, because a watch can lag or stop.
+The store receives the same job from kopf's watch, from lists, and from the responses to the
+operator's own writes, in any order. The newest resourceVersion wins. The store also remembers
+whether a version came from the watch or from a response, because a watch can lag or stop.
 """
 
 from collections import Counter

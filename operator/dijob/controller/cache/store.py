@@ -1,9 +1,9 @@
 """The known objects of one kind, by the job that owns them.
 
 The store merges the results of list requests, watches and the operator's own writes, in whatever
-order they arrive. It remembers deleted objects, so that a late event does not bring them back. It
-also remembers objects that it knows only from other responses, such as those to writes. If such an
-object is deleted before any list or watch shows it, no watch will ever report the deletion.
+order they arrive. The store remembers deleted objects, so that a late event does not bring them
+back. It also remembers objects that it knows only from other responses, such as those to writes. If
+such an object is deleted before any list or watch shows it, no watch will ever report the deletion.
 """
 
 import itertools
@@ -121,8 +121,8 @@ class Store(Generic[T]):
         """Forget an object that is gone, and ignore late events about it up to this version.
 
         If the label by which a watch selects an object is removed, the watch reports the object as
-        deleted. Such an object can come back with a newer version. If `version` is empty, the
-        object never comes back.
+        deleted. An object that only lost its label can come back with a newer version. If `version`
+        is empty, the object never comes back.
         """
         owner = self._owners.pop(uid, None)
         self._unshown.pop(uid, None)

@@ -1,7 +1,7 @@
 """The store of the Workloads that the operator creates for Kueue.
 
-This store is separate from those of the other children, because a cluster may not serve Kueue's
-API, or may begin to serve it later. Until then, only the jobs that have a queue wait.
+The Workloads have a separate store, because a cluster may not serve Kueue's API, or may begin to
+serve it later. Until then, only the jobs that have a queue wait.
 """
 
 import asyncio

@@ -27,12 +27,12 @@ log = logging.getLogger(__name__)
 
 Annotations = Mapping[str, str]
 
-# A launcher that runs for this long without a connection gets its peer lists as annotations. Its
-# own attempts to connect are at most a second apart (the launcher's channel/channel.go).
+# A launcher that runs for this long without a connection gets its peer lists as annotations. A
+# launcher's attempts to connect are at most a second apart (the launcher's channel/channel.go).
 PATIENCE_SECONDS = 2.0
 # After the operator starts, jobs whose launchers have not reconnected are not reconciled for this
-# long. It is longer than PATIENCE_SECONDS, because the Service may still route to the operator's
-# previous pod.
+# long. RETURN_SECONDS is longer than PATIENCE_SECONDS, because the Service may still route to the
+# operator's previous pod.
 RETURN_SECONDS = 5.0
 
 NOTHING = ListCopy()
@@ -304,7 +304,7 @@ class Launchers:
 
     def _note_way(self, pod: Pod, *, blocked: bool) -> None:
         """Note whether launchers in the namespace of this pod can connect. If they cannot, the next
-        pods of the namespace do not wait.
+        pods of the namespace get their lists as annotations without PATIENCE_SECONDS of waiting.
         """
         namespace = _namespace(pod)
         if blocked and namespace not in self._blocked:

@@ -1,9 +1,9 @@
 """The HTTP server of the channel.
 
-Each launcher has one connection. It sends its report as a request, and the operator responds with
-the next peer list as soon as there is one. If the launcher has something else to report meanwhile,
-it sends another request, and the operator responds to the previous one with 204. So a waiting
-launcher costs no CPU time and little memory: one protocol object, and no task.
+Each launcher has one connection. The launcher sends its report as a request, and the operator
+responds with the next peer list as soon as there is one. If the launcher has something else to
+report meanwhile, it sends another request, and the operator responds to the previous one with 204.
+So a waiting launcher costs no CPU time and little memory: one protocol object, and no task.
 
 The server responds only to the launchers of a job's own pods. Each pod has a random key in its
 spec, with which the requests of its launcher and the responses are signed. The signature of a

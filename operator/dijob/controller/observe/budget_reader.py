@@ -1,8 +1,8 @@
 """Reads the PodDisruptionBudgets of jobs (core/render/budget.py).
 
 PodDisruptionBudgets are not watched, because most jobs have none. The operator writes them itself
-and knows their content. So it reads them when it does not know them yet, and again after a while,
-because someone may have edited or deleted them.
+and knows their content. So the operator reads a budget when it does not know it yet, and again
+after a while, because someone may have edited or deleted it.
 """
 
 from collections.abc import Mapping
@@ -19,8 +19,8 @@ from dijob.kube.api import Api, RequestError
 from dijob.kube.kinds import BUDGETS
 from dijob.process.clock import SYSTEM, Clock
 
-# How long the operator relies on what it has read or written. This is a little less than the
-# longest interval between two reconciliations (core/decide/requeue.py).
+# How long the operator relies on what it has read or written: a little less than the longest
+# interval between two reconciliations (core/decide/requeue.py).
 VALID_SECONDS = 290.0
 
 

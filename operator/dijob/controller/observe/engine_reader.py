@@ -1,8 +1,8 @@
 """Reads the object of a job's engine, such as its PodGroup (core/render/scheduling).
 
-These objects are not watched: most clusters do not serve their API, and a watch would be rejected
-again and again. The operator writes the object itself and knows its content. So it reads the object
-only while ranks lack a pod or a node, because someone may have deleted it.
+The objects of engines are not watched: most clusters do not serve their API, and a watch would be
+rejected again and again. The operator writes the object itself and knows its content. So the
+operator reads the object only while ranks lack a pod or a node: someone may have deleted it.
 """
 
 import logging

@@ -68,8 +68,8 @@ class Observer:
             existing=self._children.existing(owner),
             routes=self._children.routes(owner),
             rejections=memory.reverted.rejections | memory.rejections,
-            # These are copies, because the plan must not see changes that are made after the
-            # observation.
+            # These dicts and sets are copied, because the plan must not see changes that are made
+            # after the observation.
             creations=dict(memory.creations),
             room=Room(
                 released=frozenset(memory.released),

@@ -1,9 +1,9 @@
 """Reads what a job with a queue needs in addition to its Workloads: the value of its priority
 class, the ResourceFlavors that Kueue has assigned, and the state of its queue.
 
-These objects are not watched. A flavor is read when pods must be created, and the LocalQueue and
-its ClusterQueue only for the message of a job that waits. Before a job grows for the first time, a
-dry run shows whether Kueue can replace a Workload with a larger one.
+Priority classes, flavors and queues are not watched. A flavor is read when pods must be created,
+and the LocalQueue and its ClusterQueue only for the message of a job that waits. Before a job grows
+for the first time, a dry run shows whether Kueue can replace a Workload with a larger one.
 """
 
 import logging
@@ -40,8 +40,8 @@ log = logging.getLogger(__name__)
 READ_AGAIN_SECONDS = (10.0, 300.0)
 # How long a flavor is cached for all jobs. Administrators rarely change flavors.
 FLAVOR_SECONDS = 60.0
-# How long the result of the dry run is cached for all jobs. It changes only when Kueue restarts
-# with another configuration.
+# How long the result of the dry run is cached for all jobs. The result changes only when
+# Kueue restarts with another configuration.
 SLICES_SECONDS = 300.0
 # A part of the message with which Kueue's webhook rejects the dry run if Kueue can replace
 # Workloads.
@@ -217,7 +217,7 @@ class QueueReader:
         await self._read_quota(memory, memory.local.cluster_queue)
 
     async def _read_quota(self, memory: QueueMemory, name: str) -> None:
-        """Read the ClusterQueue. Its status is used only in the message of a waiting job."""
+        """Read the ClusterQueue, whose status is used only in the message of a waiting job."""
         memory.quota = None
         try:
             if name:
