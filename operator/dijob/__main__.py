@@ -32,7 +32,7 @@ log = logging.getLogger("dijob")
 def _enum_option(
     *names: str, default: StrEnum, help: str
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return an option whose value is one of an enum, that of its default."""
+    """Return an option whose value must be a member of the enum that `default` belongs to."""
     kind = type(default)
     return click.option(
         *names,
@@ -127,7 +127,7 @@ def _enum_option(
     default=Engine.NONE,
     help=(
         "The engine that gives nodes to all ranks of a job at the same time, for jobs whose"
-        " spec.scheduling names none."
+        " spec.scheduling names no engine."
     ),
 )
 @click.option(
@@ -143,7 +143,7 @@ def _enum_option(
 @click.option(
     "--scheduler-name",
     default="",
-    help="The name under which the scheduler of this engine is installed. Default: its usual name.",
+    help="The name under which the engine's scheduler is installed. Default: its usual name.",
 )
 @click.option(
     "--lost-node-seconds",
@@ -247,7 +247,7 @@ def main(
         with suppress(asyncio.CancelledError):
             asyncio.run(run_operator(settings))
     except CredentialsError as error:
-        log.critical("%s", error)  # not printed, so it has the configured log format
+        log.critical("%s", error)  # logged, not printed, so that it has the configured format
         raise SystemExit(1) from error
 
 

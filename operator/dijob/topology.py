@@ -3,7 +3,8 @@
 DI-engine 0.5.3 applies one rule twice: to the ranks of a job (ding/entry/cli_parsers/k8s_parser.py,
 _get_attach_to), and to the processes of one pod (ding/framework/parallel.py, topology_network). If
 a rank connects to another rank, each process of the first connects to all processes of the second.
-A position below is a rank in the first case, and the number of a process in its pod in the second.
+A position is a rank if the rule is applied to a job, and the number of a process if the rule is
+applied to a pod.
 
 All parts of the operator and of the command line take the rule from this module. The runtime in the
 pods cannot import this module, because it has to run with Python 3.7 and without this package. So
@@ -62,8 +63,8 @@ def count_connections(topology: Topology, ranks: Collection[int], workers: int) 
 
 
 def _count_pairs(topology: Topology, positions: Collection[int]) -> int:
-    # A job can have 1,500 ranks, and the web page counts after each event, so pairs are not
-    # enumerated.
+    # A job can have 1,500 ranks, and the web page counts the connections again after each event, so
+    # the pairs are not enumerated.
     number = len(positions)
     match topology:
         case Topology.MESH:

@@ -1,8 +1,8 @@
 """Serves /livez, /readyz and /metrics, and if enabled, the progress of each job.
 
-/livez fails if a watch has stopped while the apiserver responds to other requests, because a
-restart of the process then helps. /readyz fails until the initial lists are complete. kopf's own
-liveness endpoint is not used, because it always returns 200 (kopf issue 1276).
+/livez fails if a watch has stopped while the apiserver responds to other requests, because
+restarting the process helps in that case. /readyz fails until the initial lists are complete.
+kopf's own liveness endpoint is not used, because it always returns 200 (kopf issue 1276).
 """
 
 import asyncio
@@ -54,8 +54,8 @@ class Watchdog:
     def problems(self) -> list[str]:
         """Return a message for each watch that has stopped; [] if the operator is healthy."""
         # While the apiserver is unreachable, a new process would receive no more events than this
-        # one. So a watch counts as stopped only if the apiserver has responded without a gap for
-        # SILENCE_SECONDS.
+        # one. So a watch is treated as stopped only after the apiserver has been reachable for
+        # SILENCE_SECONDS without interruption.
         answered = self.availability.presence
         found = [
             f"the watch of {store.kind} has received nothing for {store.silence:.0f} s"
@@ -82,7 +82,7 @@ class Watchdog:
         metrics.STALLED.set(self.jobs.stalled())
 
     def lives(self) -> tuple[bool, str]:
-        """Return whether the process is alive, and the message for the response."""
+        """Return whether the process is healthy, and the message for the response."""
         if problems := self.problems():
             return False, "; ".join(problems)
         away = self.availability.absence
@@ -124,8 +124,8 @@ def progress_document(jobs: Jobs, namespace: str, name: str, now: datetime) -> d
 
 
 async def serve_health(port: int, watchdog: Watchdog, *, job_metrics: bool = False) -> None:
-    """Serve until canceled. Port 0 disables the server. With `job_metrics`, serve the progress of
-    each job, too.
+    """Serve until canceled. Port 0 disables the server. With `job_metrics`, also serve the progress
+    of each job.
     """
     if port == 0:
         return
@@ -150,7 +150,7 @@ async def serve_health(port: int, watchdog: Watchdog, *, job_metrics: bool = Fal
         names_ = (request.match_info["namespace"], request.match_info["name"])
         found = progress_document(watchdog.jobs, *names_, watchdog.clock.now())
         # An autoscaler treats an error as "unknown", and does not change the size.
-        missing = {"error": "the job does not run, or has not reported progress recently"}
+        missing = {"error": "the job is not running, or has not reported progress recently"}
         return web.json_response(found or missing, status=200 if found else 404)
 
     app = web.Application()

@@ -1,7 +1,7 @@
 """Configures the operator's log: human-readable lines, or JSON for programs.
 
-kopf's own JSON format is not used: it omits the logger. For lines that the operator itself logs, it
-also omits the job.
+kopf's own JSON format is not used: it omits the name of the logger, and the job in lines that the
+operator itself logs.
 """
 
 import json
@@ -30,8 +30,8 @@ class LogFormat(StrEnum):
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object per line: time (UTC), level, logger, message, and job and exception if there
-    are any.
+    """One JSON object per line, with time (UTC), level, logger and message, plus job and exception
+    if there are any.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -53,15 +53,15 @@ def configure(level: str, log_format: LogFormat) -> None:
     kopf.configure(
         verbose=level == "debug", quiet=level == "warning", log_format=kopf.LogFormat.FULL
     )
-    # kopf's lines about watch events are left out. The operator logs a line for each Kubernetes
-    # event that it posts about a job, and these lines are shorter and say more.
+    # kopf's lines about watch events are left out. The operator's own lines about the Kubernetes
+    # events that it posts are shorter and more informative.
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     if log_format is LogFormat.JSON:
         for handler in logging.getLogger().handlers:
             handler.setFormatter(JsonLines())
     make_safe(logging.getLogger())
-    # Warnings and uncaught exceptions would otherwise be printed by Python itself, neither as JSON
-    # nor safely (safe_lines.py).
+    # Otherwise Python itself would print warnings and uncaught exceptions, neither as JSON nor
+    # sanitized (safe_lines.py).
     logging.captureWarnings(True)
     sys.excepthook = _log_uncaught
 

@@ -64,7 +64,7 @@ async def run_operator(settings: Settings) -> None:
     if (task := asyncio.current_task()) is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     # The garbage collector blocks the event loop: a collection took 38 ms with 50,000 new objects
-    # and 190 ms with a million. A list of pods consists of a million Python objects without
+    # and 190 ms with a million. A list of pods can consist of a million Python objects without
     # reference cycles. With 4,000 pods, the search for cycles took half of the start-up time. So
     # imported objects are excluded, the young generations are small, and a full collection is rare
     # (once per 30 million surviving objects).
@@ -144,10 +144,10 @@ async def _run_replica(api: Api, settings: Settings, leads: Leadership) -> None:
 async def _serve_as_leader(
     serve: Callable[[float], Coroutine[Any, Any, None]], leads: Leadership, stop: asyncio.Event
 ) -> None:
-    """Call `serve` while this replica is the leader. After a loss of leadership, stop the process.
+    """Call `serve` while this replica is the leader. Stop the process when it loses leadership.
 
-    Its caches and planned actions may be stale by then. The kubelet restarts the container, and the
-    new process is a standby.
+    The caches and planned actions of the process may be stale by then. The kubelet restarts the
+    container, and the new process is a standby.
     """
     began = SYSTEM.monotonic()
     try:
@@ -173,8 +173,8 @@ async def _reconcile_job(
 
 
 async def _until_it_went_back(work: Awaitable[None], stop: asyncio.Event) -> None:
-    """Do the work, but stop the process if it shows that etcd was restored from a backup. The
-    kubelet restarts the container, and the new process reads everything again.
+    """Do the work, and stop the process if a WentBackError shows that etcd was restored from a
+    backup. The kubelet restarts the container, and the new process reads everything again.
     """
     try:
         await work

@@ -1,8 +1,8 @@
 """The operator's own metrics, served at /metrics.
 
 docs/metrics.md is generated from the help texts (`make crds`), so they are written as sentences for
-the people who operate the cluster. No metric has a label for the job or the pod, because the number
-of series must not grow with the number of jobs. The only exception is disabled by default.
+the people who operate the cluster. No metric that is enabled by default has a label for the job or
+the pod, because the number of series must not grow with the number of jobs.
 """
 
 import platform
@@ -17,7 +17,7 @@ from dijob import __version__, reasons
 from dijob.core.report.milestones import CAUSES, Milestones
 from dijob.kube.metrics import API_REQUESTS, API_SECONDS
 
-# Not the default registry, which also has metrics of Python's garbage collector and platform.
+# The default registry is not used: it also has metrics of Python's garbage collector and platform.
 REGISTRY = CollectorRegistry()
 # The standard metrics of all client libraries: CPU, memory, open files, start time.
 ProcessCollector(registry=REGISTRY)
@@ -36,14 +36,14 @@ LEADER = Gauge("dijob_leader", "1 if this replica is the leader, else 0.", regis
 JOBS = Gauge(
     "dijob_jobs",
     "Number of DIJobs by namespace and phase. The phase New means that the job has no status yet."
-    " The 100 namespaces with the most jobs have series of their own; the namespace (others) is"
-    " the sum of the rest.",
+    " The 100 namespaces with the most jobs have their own series; the namespace (others) is the"
+    " sum of the rest.",
     ["job_namespace", "phase"],
     registry=REGISTRY,
 )
 ACTIVITIES = Gauge(
     "dijob_jobs_by_activity",
-    "Number of DIJobs that have not ended, by what their time is spent on now (status.goodput):"
+    "Number of DIJobs that have not ended, by current activity (status.goodput):"
     " Waiting (for a node, a quota or a queue, or suspended), Starting, Running (all ranks are"
     " Ready) or Recovering. The average of Running divided by that of all activities is the goodput"
     " of the cluster.",
@@ -134,15 +134,15 @@ LAUNCHERS = Gauge(
 )
 JOB_PROGRESS = Gauge(
     "dijob_job_figure",
-    "Progress of a job and signals for its autoscaler, as in status.progress. Served only if the"
-    " chart value jobMetrics is true, by each replica. A job that is not running, or has made no"
+    "Progress of a job and signals for its autoscaler, as in status.progress. Each replica serves"
+    " this metric if the chart value jobMetrics is true. A job that is not running, or has made no"
     " progress for 5 minutes, has no series.",
     ["job_namespace", "job_name", "what"],
     registry=REGISTRY,
 )
 LISTS = Counter(
     "dijob_lists_sent_total",
-    "Peer lists for pods by way: through the channel, or as annotations of the pod.",
+    "Peer lists sent to pods, by way: through the channel, or as annotations of the pod.",
     ["way"],
     registry=REGISTRY,
 )
@@ -226,7 +226,9 @@ for _former, _metric in FORMER_NAMES.items():
 
 
 def count_milestones(happened: Milestones) -> None:
-    """Count the transitions of a job, after the apiserver has stored the status with them."""
+    """Count the transitions of a job. Called after the apiserver has stored the status that
+    contains them.
+    """
     if happened.started is not None:
         START_SECONDS.observe(happened.started)
     if happened.recovered is not None:

@@ -1,8 +1,9 @@
 """Reconciles one job: observe, plan, act, write the status.
 
-This is the only caller of the plan. The order matters. The status that results from the actions is
-written after them, and no action relies on a status that is not stored yet. So the operator can be
-killed between any two requests, and the next process continues from the objects alone.
+This module is the only caller of the plan. The order of the steps matters. The status that results
+from the actions is written after them, and no action relies on a status that is not stored yet. So
+the operator can be killed between any two requests, and the next process continues from the objects
+alone.
 """
 
 import logging
@@ -163,7 +164,7 @@ class Reconciler:
         return plan_from(context)
 
     def has_starting_pods(self, owner: str) -> bool:
-        """Whether a pod of a job will soon have an address, or a connection of its launcher."""
+        """Whether a pod of a job will soon have an address, or its launcher will soon connect."""
         pods = self._children.pods.of(owner)
         return any(pod.is_starting or self.launchers.awaits(pod) for pod in pods)
 
@@ -215,8 +216,8 @@ class Reconciler:
             return False
         if body["metadata"]["uid"] != known.uid:
             self.forget(known.uid)
-        # Whether `put` changes the store says nothing: if a watch has delivered this version in the
-        # meantime, the store does not change, but the plan was made from the older version.
+        # The result of `put` does not matter: if a watch has delivered this version meanwhile, the
+        # store does not change, but the plan was made from the older version.
         self.jobs.put(body)
         return _is_known(body["metadata"], known)
 
@@ -230,7 +231,7 @@ class Reconciler:
             return await self._status.write_conditions(body, conditions.broken_facts(error), memory)
         except (RequestError, KnownError):
             raise
-        except Exception as another:  # the status itself may be what cannot be processed
+        except Exception as another:  # the status may be what raises the exception
             log.warning("%s/%s: failed to write the status: %r", *key, another)
             return RESYNC_SECONDS
 

@@ -34,7 +34,7 @@ from dijob.server.callers import Callers
 
 log = logging.getLogger("dijob.history")
 
-# All requests that come through the API server have its address.
+# All requests that come through the API server have the API server's address.
 BOUNDS: Final = Bounds(in_total=512, of_one_address=256, idle_seconds=60.0)
 
 # The API server sends a bookmark at least once a minute, and a watch is abandoned after 70 s. A
@@ -80,7 +80,7 @@ _AS_GIVEN: Final = (
 @click.option(
     "--sqlite",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File of the SQLite database with the records, on a volume of its own.",
+    help="File of the SQLite database with the records, on a separate volume.",
 )
 @click.option(
     "--bucket",
@@ -125,14 +125,14 @@ _AS_GIVEN: Final = (
     type=click.IntRange(1, 1_000_000),
     default=10_000,
     show_default=True,
-    help="The largest number of records. The oldest ones of deleted jobs are removed.",
+    help="The largest number of records. Beyond it, the oldest ones of deleted jobs are removed.",
 )
 @click.option(
     "--max-megabytes",
     type=click.IntRange(1, 1_000_000),
     default=512,
     show_default=True,
-    help="The size of the database from which on the oldest records are removed. A bucket is"
+    help="The largest size of the database. Beyond it, the oldest records are removed. A bucket is"
     " usually smaller.",
 )
 @click.option(
@@ -140,7 +140,7 @@ _AS_GIVEN: Final = (
     type=click.IntRange(0, 1024),
     default=16,
     show_default=True,
-    help="How much of the end of each log is kept. 0: none.",
+    help="How many KiB from the end of each log are kept. 0: none.",
 )
 @click.option(
     "--kubeconfig", type=click.Path(exists=True), help="Kubeconfig file, to run outside a cluster."
@@ -228,7 +228,7 @@ async def _until_it_went_back(watches: "Watches", stop: asyncio.Event) -> None:
 
 @dataclass
 class Watches:
-    """The watches of jobs and pods, and what they feed."""
+    """The watches of jobs and pods, and the recorder and the log reader that get their events."""
 
     api: Api
     jobs: Informer[JobView]
@@ -237,11 +237,11 @@ class Watches:
     tails: TailReader
     namespaces: tuple[str, ...]
     has_begun: bool = False
-    """Whether the stored records have been read. The watches start only then."""
+    """Whether the stored records have been read. The watches start only after that."""
 
     @staticmethod
     def of(api: Api, settings: HistorySettings, store: RecordStore) -> "Watches":
-        """Connect the parts."""
+        """Create the watches, the recorder and the log reader, and connect them."""
         served = settings.namespaces or ("",)
         jobs = Informer(
             JOBS.plural, tuple(Stream(JOBS.path(name), "") for name in served), view_job
@@ -278,11 +278,13 @@ class Watches:
         try:
             async with asyncio.timeout(LIST_SECONDS):
                 await self.jobs.synced()
-                # A job is complete only if its logs have been read, so its pods must be known.
+                # A record is complete only if the job's logs have been read, so its pods must be
+                # known.
                 await self.pods.synced()
         except TimeoutError:
-            # One namespace that cannot be read must not prevent that others are recorded. Only
-            # deletions that no process has seen remain unnoticed until the next start.
+            # If one namespace cannot be read, the jobs of all others must still be recorded. Only
+            # deletions that happened while no history was running stay unnoticed until the next
+            # start.
             log.warning("not all jobs and pods could be listed within %d s", LIST_SECONDS)
             return False
         return True
@@ -293,7 +295,7 @@ class Watches:
             return ""
         # While the API server is unreachable, a new process would receive no events either.
         silent = min(max(self.jobs.silence, self.pods.silence), self.api.availability.presence)
-        return f"no event of the API server for {silent:.0f} s" if silent > SILENT_SECONDS else ""
+        return f"no event from the API server for {silent:.0f} s" if silent > SILENT_SECONDS else ""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The HTTP API of the history. Each response depends on the permissions of the user who asks."""
+"""The HTTP API of the history. Each response depends on the permissions of the requesting user."""
 
 import asyncio
 import logging
@@ -23,8 +23,8 @@ log = logging.getLogger(__name__)
 
 ANSWER_SECONDS: Final = 20.0
 MOST_LISTED: Final = 500
-# Names of namespaces and jobs. A name is only compared with stored ones, but it is also part of a
-# review that the API server answers.
+# Names of namespaces and jobs. Names are only compared with stored ones, but they are also part of
+# the access review that is sent to the API server.
 _NAME: Final = "[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
 _LABEL: Final = re.compile(r"([^=,\s]{1,317})=([^=,\s]{0,63})")
 _UID: Final = re.compile(r"[0-9a-zA-Z-]{0,64}")
@@ -73,7 +73,7 @@ class HistoryApi:
         await self._check(request, "get", namespace, name)
         record = await self._find(request)
         logs = await asyncio.to_thread(self.store.logs, record.uid)
-        # The logs themselves need another permission.
+        # Reading the logs themselves requires another permission.
         listed = [tail.model_dump(mode="json", by_alias=True, exclude={"text"}) for tail in logs]
         return web.json_response({**record.dump(), "logs": listed})
 

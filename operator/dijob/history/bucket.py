@@ -1,8 +1,8 @@
 """The store in an S3-compatible bucket: one object per job, with the record and the logs.
 
-Queries need an index, which is an SQLite database on the disk of the pod. It is built from the
-bucket at each start, so nothing is lost with the pod. Every write goes to the bucket first, and
-later starts therefore find everything that the index has had.
+Queries need an index, which is an SQLite database on the disk of the pod. The index is built from
+the bucket at each start, so nothing is lost with the pod. Every write goes to the bucket first, so
+a later start finds everything that was in the index.
 """
 
 import gzip
@@ -38,20 +38,20 @@ from dijob.history.store import (
 
 log = logging.getLogger(__name__)
 
-# Increase this number when an older version of the operator could not read the objects.
+# Increase this number if older versions of the operator cannot read the new objects.
 _VERSION: Final = 1
 _SUFFIX: Final = ".json.gz"
 # NAMESPACE/NAME/UID. Other objects in the folder are ignored.
 _OBJECT: Final = rf"[^/]+/[^/]+/[^/]+{re.escape(_SUFFIX)}"
 _INDEX: Final = "index.db"
-# Where an error of object_store contains its cause.
+# Patterns that find the cause in an error of object_store.
 _CAUSES: Final = (
     r"<Code>([^<]+)</Code>\s*<Message>([^<]+)</Message>",
     r"(InvalidCertificate)\(\s*(\w+)",
     r'(?:message|error): "([^"]+)"',
 )
 _NODE_IDENTITY: Final = "//169.254.169.254/"
-# How many objects are read or written at the same time. They are compressed while they wait.
+# How many objects are read or written at the same time. Objects stay compressed while they wait.
 _AT_ONCE: Final = 16
 _CONNECT_SECONDS: Final = 5
 _SECONDS: Final = 30
@@ -63,8 +63,8 @@ def open_bucket(url: str, certificates: Path | None = None) -> ObjectStore:
     """Return the folder of a bucket: s3://BUCKET/FOLDER.
 
     The usual variables of the AWS command line (`AWS_ENDPOINT_URL`, `AWS_REGION`,
-    `AWS_ACCESS_KEY_ID`, ...) say where the bucket is, and with which account. `certificates` is a
-    PEM file of the authorities that have signed the certificate of a private server. Raises
+    `AWS_ACCESS_KEY_ID`, ...) say where the bucket is, and which account to use. `certificates` is a
+    PEM file with the authorities that have signed the certificate of a private server. Raises
     StoreError.
     """
     named = re.fullmatch(r"s3://[^/?#]+/([^?#]*[^/?#])", url)
@@ -75,7 +75,7 @@ def open_bucket(url: str, certificates: Path | None = None) -> ObjectStore:
         )
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
     with _errors(url):
-        # The image of the operator has no certificates of its distribution.
+        # The operator's image does not contain the CA certificates of its distribution.
         trusted = [Path(certifi.where()), *([certificates] if certificates else [])]
         return S3Store.from_url(
             url,
@@ -120,13 +120,13 @@ class BucketStore:
             listed = [one["path"] for page in obstore.list(self._bucket) for one in page]
             paths = [path for path in listed if re.fullmatch(_OBJECT, path)]
             self._folder.mkdir(parents=True, exist_ok=True)
-            # What a process has left that was killed.
+            # Remove an index that a killed process has left.
             for old in self._folder.glob(f"{_INDEX}*"):
                 old.unlink()
         index = SqliteStore(self._folder / _INDEX, None)
         try:
             self._fill(index, paths)
-            # Not earlier: only a filled index knows which records are too old.
+            # Set the limit only now: only a filled index can show which records are too old.
             index.limit(self._most_bytes)
         except BaseException:
             index.close()
@@ -138,13 +138,14 @@ class BucketStore:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for at in range(0, len(paths), _AT_ONCE):
                 some = paths[at : at + _AT_ONCE]
-                # Each is decompressed when the index takes it: a large job has megabytes of logs.
+                # An object is decompressed only when the index stores it: a large job has megabytes
+                # of logs.
                 index.put(_unpack_all(self._name, some, pool.map(self._download, some)))
 
     def _download(self, path: str) -> bytes | None:
         """Return an object, or None if it was deleted after the list was made."""
         if self._closed.is_set():
-            raise StoreError(f"{self._name}: the history stops")
+            raise StoreError(f"{self._name}: the history is stopping")
         with _errors(self._name):
             try:
                 return bytes(obstore.get(self._bucket, path).bytes())
@@ -170,7 +171,7 @@ class BucketStore:
     def _upload(self, given: tuple[str, bytes]) -> None:
         path, data = given
         with _errors(self._name):
-            # A multipart upload that is killed would leave parts behind that cost money.
+            # A killed multipart upload would leave parts behind, and these cost money.
             obstore.put(self._bucket, path, data, use_multipart=False)
 
     def unfinished(self) -> tuple[list[JobRecord], set[str]]:
@@ -194,8 +195,9 @@ class BucketStore:
                     obstore.delete(self._bucket, sorted(self._surplus))
                 self._surplus.clear()
             except StoreError as error:
-                # The next call repeats it, or the next start finds the records. New records are
-                # more important: the account may not have the permission to delete.
+                # The next call repeats the deletion, or the next start finds the records again. A
+                # failed deletion must not block new records: the account may lack the permission to
+                # delete.
                 log.warning("cannot delete %d old records: %s", len(self._surplus), error)
         return gone
 
@@ -208,12 +210,12 @@ class BucketStore:
             self._loaded.close()
 
 
-# What a damaged object raises. ValidationError is a ValueError.
+# The exceptions that a damaged object raises. ValidationError is a ValueError.
 _UNREADABLE: Final = (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError)
 
 
 def _path_of(job: JobRecord | JobKey) -> str:
-    """Return the path of an object: people who look into the bucket find a job by its name."""
+    """Return the path of an object, with the job's name, so that people can find the object."""
     return f"{job.namespace}/{job.name}/{job.uid}{_SUFFIX}"
 
 
@@ -236,7 +238,7 @@ def _unpack_all(
             change = _unpack(data)
         except _UNREADABLE as error:
             # One damaged object must not block the history of all other jobs. The text of the error
-            # can contain the object.
+            # is not logged, because it can contain the object.
             log.warning("%s/%s is left out: %s", name, path, type(error).__name__)
             continue
         if path == _path_of(change.record):

@@ -8,12 +8,12 @@ REGISTRY: Final = CollectorRegistry()
 
 RECORDS: Final = Gauge(
     "dijob_history_records",
-    "Number of records in the history, with those of jobs that still exist.",
+    "Number of records in the history, including those of jobs that still exist.",
     registry=REGISTRY,
 )
 BYTES: Final = Gauge(
     "dijob_history_bytes",
-    "Size of the history in bytes, without the space that deleted records have left.",
+    "Size of the history in bytes, excluding the free space that deleted records have left.",
     registry=REGISTRY,
 )
 UNSTORED: Final = Gauge(

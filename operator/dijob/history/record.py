@@ -1,4 +1,4 @@
-"""Makes the record of a job from the object and from its earlier record. No I/O."""
+"""Makes the record of a job from the DIJob and its earlier record. This module does no I/O."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -96,14 +96,14 @@ def _with_phase(phases: Sequence[PhaseChange], phase: str, time: str) -> tuple[P
 
 
 def _current_reason(status: Status) -> str:
-    """Return the reason of the condition whose message is that of the job."""
+    """Return the reason of the condition whose message is also the job's message."""
     said = (one for one in status.conditions if one.message)
     same = (one.reason for one in said if one.message == status.message)
     return next(same, "")
 
 
 def _read_progress(body: Mapping[str, Any]) -> Progress:
-    """Return the progress in the status. It is empty if a user has made it invalid."""
+    """Return the progress in the status; an empty one if a user has made the progress invalid."""
     try:
         return Progress.model_validate((body.get("status") or {}).get("progress") or {})
     except ValueError:

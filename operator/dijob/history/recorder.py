@@ -2,7 +2,7 @@
 
 The recorder is level-triggered. It compares each job with the job's record, and repeats a write
 until the store has accepted it, so neither a restart nor an outage of the store loses a record of a
-job that still exists. A write that is repeated changes nothing, because a record belongs to a uid.
+job that still exists. Repeating a write does no harm, because records are stored by uid.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS: Final = 1.0
 AT_ONCE: Final = 100
 # If only the progress of a job has changed, its record is written at most this often. A crash of
-# the history loses at most the points of this time.
+# the history loses at most the points of one such interval.
 PROGRESS_SECONDS: Final = 60.0
 # First and longest pause after a failed write.
 RETRY_SECONDS: Final = (1.0, 60.0)
@@ -42,9 +42,9 @@ PRUNE_BATCH: Final = 1_000
 class _KnownJob:
     """What the recorder knows about one job.
 
-    `record` is the newest record, and `stored` is the one that the store has. `logs` are not stored
-    yet. `urgent` says that more than the progress has changed. `due` is the earliest time of the
-    next write that is only about progress, in monotonic seconds.
+    `record` is the newest record, and `stored` is the one that the store has. `logs` are the logs
+    that are not stored yet. `urgent` says that more than the progress has changed. `due` is the
+    earliest time of the next write that is only about progress, in monotonic seconds.
     """
 
     record: JobRecord
@@ -55,11 +55,11 @@ class _KnownJob:
 
     @property
     def is_new(self) -> bool:
-        """Whether something is to be stored, however urgent it is."""
+        """Whether something has not been stored yet, whether or not it is urgent."""
         return self.record is not self.stored or bool(self.logs)
 
     def is_due(self, now: float) -> bool:
-        """Whether something is to be stored now."""
+        """Whether something must be stored now."""
         return self.is_new and (self.urgent or self.due <= now)
 
     def update(self, record: JobRecord) -> None:
@@ -210,7 +210,7 @@ class JobRecorder:
         deleted = await asyncio.to_thread(self._store.prune, wanted, self._now(), PRUNE_BATCH)
         if deleted:
             log.info("deleted %d old records", len(deleted))
-        # A full batch means that there may be more.
+        # A full batch means that there may be more old records.
         self._pruned = now if len(deleted) < PRUNE_BATCH else float("-inf")
         usage = await asyncio.to_thread(self._store.usage)
         metrics.RECORDS.set(usage.records)

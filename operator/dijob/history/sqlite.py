@@ -1,8 +1,7 @@
 """The store in an SQLite database on a volume.
 
-One process writes. Readers use connections of their own, and with the write-ahead log they do not
-wait for the writer. Records are compressed JSON; the columns next to them are what queries select
-by.
+One process writes. Readers use their own connections, and with the write-ahead log they do not wait
+for the writer. Records are compressed JSON; queries select records by the other columns.
 """
 
 import json
@@ -50,9 +49,9 @@ _BUSY_SECONDS: Final = 5.0
 # The file may grow beyond Retention.most_bytes by this factor before a write fails, because records
 # are deleted only every few minutes.
 _HEADROOM: Final = 1.25
-# How many pages that deletions have freed are given back to the file system at once.
+# How many freed pages are returned to the file system at a time.
 _PAGES_AT_ONCE: Final = 2_000
-# The deletion of records because of the size is repeated with batches of this size.
+# While the database is too large, records are deleted in batches of this size.
 _SIZE_BATCH: Final = 50
 
 
@@ -72,7 +71,7 @@ class SqliteStore:
                 self.limit(most_bytes)
 
     def limit(self, most_bytes: int) -> None:
-        """Let writes fail when the file is larger. A file that is already larger keeps its size."""
+        """Make writes fail above this size. A file that is already larger keeps its size."""
         with _errors(self._path):
             (page,) = self._db.execute("PRAGMA page_size").fetchone()
             pages = max(int(most_bytes * _HEADROOM) // page, 64)
@@ -83,8 +82,9 @@ class SqliteStore:
         # auto_vacuum must be set before the first table exists.
         db.execute("PRAGMA auto_vacuum = INCREMENTAL")
         db.execute("PRAGMA journal_mode = WAL")
-        # With a write-ahead log, NORMAL cannot corrupt the database. A power failure can lose the
-        # last transactions, and FULL prevents that, because the operator deletes recorded jobs.
+        # With a write-ahead log, NORMAL cannot corrupt the database, but a power failure can lose
+        # the last transactions. FULL prevents this loss, because the operator deletes jobs once
+        # they are recorded.
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA foreign_keys = ON")
         db.execute("PRAGMA journal_size_limit = 16777216")
@@ -173,7 +173,7 @@ class SqliteStore:
         return gone
 
     def _delete(self, where: str, values: tuple[str, ...], most: int) -> Sequence[JobKey]:
-        """Delete the records of deleted jobs that match, oldest first, and at most `most`."""
+        """Delete at most `most` matching records of deleted jobs, oldest first."""
         if most <= 0:
             return []
         chosen = f"SELECT uid FROM jobs WHERE deleted <> '' AND {where} ORDER BY over LIMIT ?"
@@ -230,7 +230,7 @@ def _put_record(db: sqlite3.Connection, record: JobRecord) -> None:
 
 
 def _where(query: Query) -> tuple[str, list[str]]:
-    """Return the condition of a query, and its values. No text of a user is part of the SQL."""
+    """Return the condition of a query, and its values. The SQL contains no text from users."""
     parts, values = ["1"], list[str]()
     for column in ("namespace", "name", "owner"):
         if value := getattr(query, column):

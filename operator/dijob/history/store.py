@@ -1,4 +1,4 @@
-"""The interface of the store of records. Its methods block, so they run in threads."""
+"""The interface of the store of records, whose methods block and therefore run in threads."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -33,8 +33,8 @@ class Retention:
 class Query:
     """Which records to list, newest first. An empty field selects all.
 
-    `since` is the earliest time of the end; jobs that are not over are always newer. `labels` are
-    the labels that a record has.
+    `since` is the earliest end time; jobs that have not ended always match. `labels` are labels
+    that the job must have.
     """
 
     namespace: str = ""
@@ -75,14 +75,14 @@ class JobKey:
 class RecordStore(Protocol):
     """Stores one record per job, by the job's uid. A second write of a record replaces the first.
 
-    Every method raises StoreError.
+    Every method may raise StoreError.
     """
 
     def load(self) -> None:
         """Make the stored records available. Called before the first write, until it succeeds."""
 
     def put(self, changes: Iterable[Change]) -> None:
-        """Store records. If it fails, some of them may be stored, so all must be written again."""
+        """Store records. After an error, some may be stored, so all must be written again."""
 
     def unfinished(self) -> tuple[list[JobRecord], set[str]]:
         """Return the records of jobs whose deletion is not recorded, and the runs of their logs."""
@@ -91,7 +91,7 @@ class RecordStore(Protocol):
         """Return records, those of the newest jobs first."""
 
     def find(self, namespace: str, name: str, uid: str = "") -> JobRecord | None:
-        """Return the newest record of a name, or the one with this uid."""
+        """Return the newest record with this name, or the one with this uid."""
 
     def logs(self, uid: str) -> Sequence[LogTail]:
         """Return the logs of a job, in rank order."""

@@ -1,7 +1,7 @@
 """Reads the ends of the logs of programs that have terminated.
 
-Kubernetes deletes a log with its pod, so a log is read as soon as its program has terminated. The
-kubelet is asked for a bounded number of lines and bytes, and by few requests at the same time.
+Kubernetes deletes a log with its pod, so a log is read as soon as its program has terminated. Each
+request has a limit on lines and bytes, and only a few requests run at the same time.
 """
 
 import asyncio
@@ -20,23 +20,24 @@ from dijob.process.clock import Clock
 
 log = logging.getLogger(__name__)
 
-# How many logs are read at the same time, and how long one may take.
+# How many logs are read at the same time, and how long one read may take.
 AT_ONCE: Final = 4
 SECONDS: Final = 10.0
 # After an error, a log is requested again after this pause.
 PAUSE_SECONDS: Final = 2.0
 ATTEMPTS: Final = 3
-# The kubelet cuts the end of a longer text, so it is asked for more than is kept.
+# The kubelet cuts off the end of a longer log, so the request asks for more bytes than are kept.
 _MOST_READ: Final = 2**20
 # The logs of ranks above this number are kept only after failures.
 MOST_RANKS: Final = 64
-# Limit of the logs that wait. The logs of a larger job are dropped: they are not worth the memory.
+# Limit on the number of logs that wait to be read. Further logs are skipped: they are not worth the
+# memory.
 MOST_WAITING: Final = 10_000
 
 
 @dataclass(frozen=True)
 class TailLimits:
-    """How much of each log is kept. 0 bytes: no logs are read."""
+    """How much of each log is kept. With 0 bytes, no logs are read."""
 
     most_bytes: int = 16 * 1024
     most_lines: int = 400
@@ -53,8 +54,8 @@ class ReadTail:
 
 @dataclass
 class TailReader:
-    """Reads each run's log once. `on_read` gets the result. `known` are the runs that need not be
-    read, because the store has them.
+    """Reads each run's log once. `on_read` is called with the result. `known` are the runs whose
+    logs are already in the store, have been read, or wait to be read.
     """
 
     api: Api

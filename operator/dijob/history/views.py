@@ -1,4 +1,4 @@
-"""The views of jobs and pods that the watches of the history keep. No I/O."""
+"""The views of jobs and pods that the watches of the history keep. This module does no I/O."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,13 +22,13 @@ class JobView:
     owner: str
     version: str = field(compare=False)
     body: Mapping[str, Any] = field(compare=False)
-    # Writes that change nothing that is recorded, such as one by another field manager, must not
+    # A change to the job that does not affect its record, such as a new field manager, must not
     # cause a write to the store.
     compared: tuple[Any, ...] = ()
 
     @property
     def recorded(self) -> bool:
-        """Whether the job already has the annotation that it is recorded."""
+        """Whether the job already has the annotation which says that it is recorded."""
         annotations = self.body["metadata"].get("annotations") or {}
         return bool(annotations.get(names.ANNOTATION_RECORDED) == self.uid)
 
@@ -50,10 +50,11 @@ def view_job(body: Mapping[str, Any]) -> JobView:
 
 @dataclass(frozen=True)
 class ProgramRun:
-    """A run of a rank's program whose log is to be read.
+    """A run of a rank's program whose log must be read.
 
-    `key` identifies the run. `previous` says that the container runs again, so the log is that of
-    its previous run. `ends` is false if the program is still running, and its pod is being deleted.
+    `key` identifies the run. `previous` says that the container has restarted, so the log is that
+    of its previous run. `ends` is false if the program is still running while its pod is being
+    deleted.
     """
 
     key: str
@@ -107,7 +108,7 @@ def _runs(uid: str, status: Mapping[str, Any], *, deleting: bool) -> Iterator[Pr
     state, last = status.get("state") or {}, status.get("lastState") or {}
     if before := last.get("terminated"):
         run = ProgramRun(f"{uid}/{count - 1}", True, before.get("exitCode"))
-        # The log of a program that was restarted on purpose is of no interest.
+        # The log of a program that was restarted on purpose is not needed.
         if run.failed:
             yield run
     if ended := state.get("terminated"):

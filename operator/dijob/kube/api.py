@@ -1,8 +1,8 @@
 """Requests to the apiserver: paths and JSON bodies in, JSON or a RequestError out.
 
-All requests of the operator go through `Api`, except kopf's own watch of DIJobs. So this is the
-place where writes are limited in number, held back while another replica is the leader, and
-measured. Objects are plain JSON rather than typed models: a client with models copies each body
+All requests of the operator go through `Api`, except kopf's own watch of DIJobs. So `Api` can limit
+the number of writes, hold writes back while another replica is the leader, and measure them.
+Objects are plain JSON rather than typed models: a client with models copies each body
 field by field, which took half of the CPU time of a write (connection.py).
 """
 
@@ -155,7 +155,7 @@ class Api:
     async def create(
         self, path: str, body: Json, *, whole: bool = False, dry_run: bool = False
     ) -> Json:
-        """Create an object with POST. An unknown field in it is an error. The response has only
+        """Create an object with POST. An unknown field in `body` is an error. The response has only
         metadata unless `whole` is true. With `dry_run`, the API server only checks the object.
         """
         # By default the apiserver drops unknown fields silently. A pod would then lack a field
@@ -268,8 +268,8 @@ class Api:
         if error is not None:
             raise error
         self.availability.beat()
-        # Only successful responses set the clock: an error may come from a proxy in between, whose
-        # Date header is its own.
+        # Only successful responses set the clock: an error may come from a proxy in between, which
+        # writes its own time into the Date header.
         self.clock.answered(response.headers.get("Date", ""), began)
         return response
 
@@ -278,8 +278,8 @@ class Api:
         if error is not None and error.no_room:
             self.throttle.wrote(error.status, took)
             self._slots.refused(began, min(parse_natural(again) or 0, LONGEST_PAUSE_SECONDS))
-        # A slower write was most likely delayed by a webhook. That is a problem in one namespace,
-        # so it must not reduce the limit for all namespaces.
+        # A write that took BRISK_SECONDS or longer was most likely delayed by a webhook. That is a
+        # problem in one namespace, so it must not reduce the limit for all namespaces.
         elif took < BRISK_SECONDS:
             self.throttle.wrote(200, took)
             self._slots.answered(began)

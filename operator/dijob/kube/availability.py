@@ -1,7 +1,7 @@
 """Detects whether the apiserver responds to any request or watch from this process.
 
-With it, /livez distinguishes a dead watch from an unreachable apiserver: a restart of this process
-fixes only the dead watch.
+`Availability` allows /livez to distinguish a dead watch from an unreachable apiserver: a restart of
+this process fixes only the dead watch.
 """
 
 import time
@@ -13,8 +13,8 @@ ABSENT_SECONDS = 100.0
 
 
 class Availability:
-    """Records when the apiserver last responded, and for how long it has responded without a
-    gap.
+    """Records when the apiserver last responded, and for how long it has been reachable without
+    interruption.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -38,5 +38,5 @@ class Availability:
 
     @property
     def presence(self) -> float:
-        """Seconds for which the apiserver has responded without a gap; 0 if it is unreachable."""
+        """Seconds since the apiserver became reachable; 0 if it is unreachable."""
         return 0.0 if self.absence else self._clock() - self._since

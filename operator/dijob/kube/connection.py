@@ -1,8 +1,8 @@
 """Connects to the apiserver: the Kubernetes client reads the configuration, aiohttp sends requests.
 
 The Kubernetes client reads kubeconfigs (config.py), certificates and tokens. The client's request
-methods are not used. They copy each body field by field before they encode it, and for each request
-they repeat look-ups whose results never change. This took half of the CPU time of a write
+methods are not used: they copy each body field by field before they encode it, and for each request
+they repeat look-ups whose results never change. These methods took half of the CPU time of a write
 (docs/performance.md).
 """
 

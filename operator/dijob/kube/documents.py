@@ -32,7 +32,7 @@ async def parse_document(document: bytes) -> Any:
     except ValueError as error:
         if not str(error).startswith(_TOO_DEEP):
             raise
-    # This takes up to one second per megabyte, so it must not block the event loop.
+    # Cutting takes up to one second per megabyte, so it must not block the event loop.
     return from_json(await asyncio.to_thread(cut_depth, document))
 
 
@@ -40,7 +40,7 @@ async def limit_document(document: bytes) -> bytes:
     """Return the document unchanged if every parser can read it quickly, else without the parts
     that are too deep or too large.
     """
-    # A document with so few brackets cannot be too deep. Most documents have so few.
+    # A document with at most 100 brackets cannot be too deep. Most documents have no more.
     if document.count(b"{") + document.count(b"[") <= 100:
         return document
     if _is_large(document):

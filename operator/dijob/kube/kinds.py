@@ -1,7 +1,7 @@
 """The kinds of objects that the operator uses, with their API paths and the required permissions.
 
-This is the single list of permissions: a test compares it with the RBAC rules of the chart, so that
-the operator has every permission that it needs and no other.
+This module is the single list of permissions: a test compares it with the RBAC rules of the chart,
+so that the operator has every permission that it needs and no other.
 """
 
 from collections.abc import Callable, Mapping
@@ -87,7 +87,7 @@ POD_PRIORITIES: Final = ObjectKind(
     "PriorityClass", "priorityclasses", "get", "scheduling.k8s.io/v1"
 )
 EVENTS: Final = ObjectKind("Event", "events", "get list create patch")
-# Leases are for leader election, in the operator's namespace, and for claims (names.CLAIM). They
+# Leases are for leader election, in the operator's namespace, and for claims (names.CLAIM). Leases
 # are not in KINDS, because separate RBAC rules grant their permissions.
 LEASES: Final = ObjectKind("Lease", "leases", "get create patch", "coordination.k8s.io/v1")
 
@@ -99,10 +99,10 @@ CHILDREN: Final = {kind.name: kind for kind in (PODS, SERVICES, POLICIES)}
 # Additional permissions with Kueue: in the namespaces of the jobs, and in the whole cluster.
 QUEUEING: Final = (WORKLOADS, WORKLOAD_STATUS, LOCAL_QUEUES)
 QUEUEING_CLUSTER: Final = (CLUSTER_QUEUES, FLAVORS, WORKLOAD_PRIORITIES, POD_PRIORITIES)
-# The kinds of the objects of engines (core/render/scheduling), by their API version and kind,
-# because several engines have a kind named PodGroup. They are not watched
-# (controller/observe/engine_reader.py). They need additional permissions, which the chart grants if
-# the cluster serves these kinds.
+# The kinds of the engines' objects (core/render/scheduling), keyed by API version and kind, because
+# several engines have a kind named PodGroup. The operator does not watch these objects
+# (controller/observe/engine_reader.py). These kinds need additional permissions, which the chart
+# grants if the cluster serves the kinds.
 SCHEDULING: Final = {
     row.full_kind: ObjectKind(row.kind, row.plural, "get create patch delete", version=row.api)
     for row in ENGINES.values()

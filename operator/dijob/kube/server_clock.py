@@ -27,10 +27,10 @@ class ServerClock(Clock):
 
     The Date header has a resolution of one second, and the request took some time. So each response
     gives an upper bound on how far the apiserver's clock is ahead of the monotonic clock. The
-    smallest bound of the last minutes is used. If there are several apiservers, the one whose clock
-    is furthest behind determines the time, so the time does not jump between their clocks. A time
-    that is too early only delays a deadline; a time that is too late would end a job before its
-    deadline.
+    smallest bound of the last one to two minutes is used. If there are several apiservers, the one
+    whose clock is furthest behind determines the time, so the time does not jump between their
+    clocks. A time that is too early only delays a deadline; a time that is too late would end a job
+    before its deadline.
     """
 
     def __init__(self, clock: Clock) -> None:

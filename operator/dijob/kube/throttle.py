@@ -19,8 +19,8 @@ class Throttle:
 
     def wrote(self, status: int, seconds: float) -> None:
         """Record the HTTP status of a write, and its duration in seconds."""
-        # A 429 is usually quick, but it means that the apiserver is overloaded. It counts as a slow
-        # write.
+        # A 429 is usually quick, but it means that the apiserver is overloaded. So it is recorded
+        # as a slow write.
         now = self._clock.monotonic()
         self._latency = self._latency.after(
             max(seconds, REFUSED_SECONDS) if status == 429 else seconds, now
@@ -28,8 +28,8 @@ class Throttle:
         self._steps = self._steps.earned(1, now)
 
     def published(self) -> None:
-        """Record that a peer list was published to a pod. This adds a fraction of a reminder to the
-        budget.
+        """Record that a peer list was published to a pod. Each published list adds a fraction of a
+        reminder to the budget.
         """
         self._reminders = self._reminders.earned(1, self._clock.monotonic())
 

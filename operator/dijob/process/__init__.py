@@ -1,3 +1,1 @@
-"""Code that both processes, the operator and the HTTP server, use: clock, safe log lines, HTTP
-port.
-"""
+"""Code shared by the operator, the HTTP server and the history, such as the clock and safe logs."""

@@ -65,8 +65,8 @@ class StepClock(Clock):
         return self._clock.spread(seconds, share)
 
     def _offset_of(self, now: datetime) -> datetime:
-        """Return the wall-clock time at which the monotonic clock was 0. It changes only when the
-        wall clock steps.
+        """Return the wall-clock time at which the monotonic clock was 0. The result changes only
+        when the wall clock steps.
         """
         return now - timedelta(seconds=self._clock.monotonic())
 

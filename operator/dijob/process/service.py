@@ -1,6 +1,6 @@
-"""The frame of a process that serves HTTP: its log, its end, and its probes.
+"""What a process that serves HTTP needs: a log, a stop on signals, and probes.
 
-The operator has its own, because kopf and its watches have more to say about its health.
+The operator does not use this module, because its health also depends on kopf and its watches.
 """
 
 import asyncio
@@ -30,8 +30,9 @@ def watch_signals() -> asyncio.Event:
 def build_health_app(find_problem: Callable[[], str] = lambda: "") -> web.Application:
     """Return the application for probes.
 
-    It has a separate port, because it needs no token. /livez fails while `find_problem` returns a
-    reason why a restart would help. By default, the probes check only that the process responds.
+    The application has a separate port, because its requests need no token. /livez fails while
+    `find_problem` returns a reason why a restart would help. By default, the probes check only that
+    the process responds.
     """
 
     async def live(_: web.Request) -> web.Response:

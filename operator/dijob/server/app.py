@@ -30,7 +30,7 @@ ANSWER_SECONDS: Final = 8.0
 # Limit for the requests about one job. Each such request costs the API server at least one request.
 OF_A_JOB: Final = Rate(10.0, 30.0)
 
-# `guarded` sets these for the routes: the job of the request, and the calling pod ("" for a
+# `guarded` sets these keys for the handlers: the job of the request, and the calling pod ("" for a
 # person).
 JOB: Final = web.RequestKey("job", JobName)
 POD: Final = web.RequestKey("pod", str)
@@ -115,14 +115,14 @@ class Server:
 
 
 async def describe_api(_: web.Request) -> web.Response:
-    """Return the API description. It contains no data from the cluster, so it needs no token."""
+    """Return the API description, which contains no data from the cluster and needs no token."""
     return web.json_response(build_document())
 
 
 @web.middleware
 async def wrap_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turn every error into a response in the common form. If a request takes longer than
-    ANSWER_SECONDS, this is an error, too.
+    """Turn every error into a response in the common form. A request that takes longer
+    than ANSWER_SECONDS is an error, too.
     """
     try:
         async with asyncio.timeout(ANSWER_SECONDS):

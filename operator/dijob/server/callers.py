@@ -147,8 +147,8 @@ class Callers:
         return job
 
     async def may(self, person: Person, wanted: Mapping[str, str]) -> bool:
-        """Return whether a person has a permission, the resource attributes of a
-        SubjectAccessReview. Raises RequestRejection if the person has asked too often.
+        """Return whether a person has a permission. `wanted` contains the resource attributes of
+        the SubjectAccessReview. Raises RequestRejection if the person has sent too many requests.
         """
         user = person.user
         name = str(user.get("username"))
@@ -220,8 +220,8 @@ class Callers:
         for owner in meta.get("ownerReferences") or ():
             ours = owner.get("kind") == names.KIND and owner.get("apiVersion") == names.API_VERSION
             job = JobName(parts[2], str(owner.get("name")), str(owner.get("uid")))
-            # The API server does not validate the name in an ownerReference. This code checks it,
-            # because the name becomes part of a path.
+            # The API server does not validate the name in an ownerReference. The name is
+            # checked here, because it becomes part of a path.
             if ours and owner.get("controller") and JOB.fullmatch(str(job)):
                 return Rank(pod, job)
         return RequestRejection(403, f"the pod of this token, {pod}, does not belong to a DIJob")

@@ -30,8 +30,8 @@ PROGRESS: Final = Gauge(
 )
 FAILED_WRITES: Final = Counter(
     "dijob_server_failed_writes_total",
-    "Writes of a job's progress that failed because of an unexpected error in the server. Its log"
-    " has a traceback for each.",
+    "Writes of a job's progress that failed because of an unexpected error in the server. The"
+    " server's log has a traceback for each.",
     registry=REGISTRY,
 )
 

@@ -19,7 +19,7 @@ from dijob.server.callers import JobName
 from dijob.server.requests import RequestRejection
 
 MANAGER: Final = {"fieldManager": "dijob-server"}
-# How often a change is attempted if other clients change the job in between.
+# How many times a change is attempted if other clients change the job in between.
 TRIES: Final = 5
 ENDED: Final = (names.Phase.SUCCEEDED, names.Phase.FAILED)
 
@@ -88,7 +88,7 @@ class Sizes:
             except RequestError as error:
                 if error.conflict:
                     continue
-                # A rule of the CRD rejects the size. Its message says which sizes are allowed.
+                # A rule of the CRD rejects the size, and its message says which sizes are allowed.
                 if error.status == 422:
                     raise RequestRejection(422, error.message) from error
                 raise
@@ -97,7 +97,7 @@ class Sizes:
 
 
 def _size_of(body: Json, job: JobName) -> int:
-    """Return the number that `spec.replicas` has, or that the operator is about to set.
+    """Return the value of `spec.replicas`, or the value that the operator is about to set.
 
     Raises RequestRejection if a task was resized a moment ago: the operator would overwrite a new
     value of `spec.replicas` (api/last_task.py).

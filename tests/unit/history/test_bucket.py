@@ -136,7 +136,7 @@ def test_a_stop_ends_a_long_start(tmp_path: Path) -> None:
     started(bucket, tmp_path / "a").put([Change(record(1))])
     store = BucketStore(bucket, NAME, tmp_path / "b", 2**20)
     store.close()
-    with pytest.raises(StoreError, match="the history stops"):
+    with pytest.raises(StoreError, match="the history is stopping"):
         store.load()
 
 

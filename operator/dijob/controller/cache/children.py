@@ -21,8 +21,8 @@ class Children:
     """One store per watched kind, each with a list and watch per namespace."""
 
     stores: Mapping[str, Informer[Any]]
-    # None if the operator does not use Kueue. These objects may not be listed yet when all others
-    # are (workloads.py).
+    # None if the operator does not use Kueue. Workloads may not be listed yet when all other
+    # objects are (workloads.py).
     workloads: Workloads | None = None
 
     @staticmethod
@@ -42,7 +42,7 @@ class Children:
         for kind in CHILDREN.values():
             if kind.view and (isolates or kind is not POLICIES):
                 streams = tuple(Stream(kind.path(name), SELECTOR) for name in namespaces or ("",))
-                # Only the view of a pod needs facts from the older view that the newer body lacks.
+                # Only for pods, the store must keep facts that a newer body no longer contains.
                 merge = with_remembered if kind is PODS else None
                 stores[kind.name] = Informer(kind.plural, streams, kind.view, clock, merge)
         return Children(stores, Workloads(namespaces, clock) if queues else None)
@@ -100,11 +100,11 @@ class Children:
         await asyncio.gather(*(store.synced() for store in self.stores.values()))
 
     async def read(self, api: Api, job: DIJob) -> None:
-        """Read the children of one job without waiting for the initial list. With thousands of
-        pods, this list takes seconds.
+        """Read the children of one job without waiting for the initial list, which takes seconds
+        if there are thousands of pods.
 
-        Children whose labels were removed are not found. So this is used only for jobs that were
-        just created.
+        Children whose labels were removed are not found. So this method is used only for jobs that
+        were just created.
         """
         meta = job.metadata
         # The pod of the job's Redis server has a different owner label from the pods of the ranks.

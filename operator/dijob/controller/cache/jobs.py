@@ -1,8 +1,8 @@
 """The store of DIJobs, by namespace and name, and by uid.
 
-It receives the same job from kopf's watch, from lists, and from the responses to the operator's own
-writes, in any order. The newest resourceVersion wins. The store also remembers whether a version
-came from the watch or from a response, because a watch can lag or stop.
+The store receives the same job from kopf's watch, from lists, and from the responses to the
+operator's own writes, in any order. The newest resourceVersion wins. The store also remembers
+whether a version came from the watch or from a response, because a watch can lag or stop.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ OLD_SECONDS = 10.0
 def version_key(version: str) -> int:
     """Return a sort key for a resourceVersion."""
     # Kubernetes resource versions are increasing decimal numbers (KEP-5504). Other servers may
-    # use other formats: all such versions count as equal, and as higher than any number.
+    # use other formats: all such versions are treated as equal, and as higher than any number.
     number = parse_natural(version, 20)
     return 2**64 if number is None else number
 
@@ -69,7 +69,7 @@ class Jobs:
     def is_certain(self, key: Key) -> bool:
         """Whether a get or a write has returned the job within the last OLD_SECONDS. Lists and
         watches do not count, because they can lag behind: a watch that follows an old list replays
-        the past.
+        old events.
         """
         never = float("-inf")
         return self._clock.monotonic() - self._answered.get(key, never) <= OLD_SECONDS
@@ -122,7 +122,7 @@ class Jobs:
         )
 
     def activities(self) -> Counter[str]:
-        """Count the jobs by what their time is spent on (status.goodput.activity). Jobs without
+        """Count the jobs by current activity (status.goodput.activity). Jobs without goodput
         figures are not counted.
         """
         statuses = (body.get("status") or {} for body in self._bodies.values())

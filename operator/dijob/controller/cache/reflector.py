@@ -73,7 +73,8 @@ class Reflector:
 
     `heard` is the time of the last event or bookmark (monotonic seconds). `synced` is set when the
     first list is complete. `uids` contains the uids of the objects that this list and watch has
-    shown. `raises` are the status codes of responses after which it ends, instead of trying again.
+    shown. After a response with a status code in `raises`, `run` raises RequestError and does not
+    retry.
     """
 
     def __init__(self, stream: Stream, store: Store[Any], clock: Clock) -> None:
@@ -112,7 +113,7 @@ class Reflector:
                 version, why = "", str(error)
             if version and (not watched or self._renewed):
                 self._renewed = False
-                # A list does not reset `failures`. Otherwise, if every watch ended at once, the
+                # A list does not reset `failures`. Otherwise, if every watch ended immediately, the
                 # pauses between the lists would never get longer.
                 continue
             lasted = watched and self._clock.monotonic() - began >= LASTING_SECONDS
@@ -200,8 +201,7 @@ class Reflector:
         """Follow a watch until it ends or `renew` cancels it. Return the version to continue from,
         or "" if a new list is needed.
         """
-        # The watch has a task of its own, so that `renew` can cancel it without canceling the
-        # reflector.
+        # The watch has its own task, so that `renew` can cancel it without canceling the reflector.
         self._watching = asyncio.create_task(self._watch(api, version))
         try:
             return await self._watching

@@ -1,8 +1,8 @@
 """The known objects of one kind, by the job that owns them.
 
 The store merges the results of list requests, watches and the operator's own writes, in whatever
-order they arrive. It remembers deleted objects, so that a late event does not bring them back. It
-also remembers objects that only the response to another request, such as a write, has shown: if
+order they arrive. The store remembers deleted objects, so that a late event does not bring them
+back. It also remembers objects that it knows only from other responses, such as those to writes. If
 such an object is deleted before any list or watch shows it, no watch will ever report the deletion.
 """
 
@@ -60,8 +60,8 @@ class Store(Generic[T]):
         # The version of each deletion, by uid of the deleted object. Only a newer version can bring
         # the object back.
         self._gone: dict[str, int] = {}
-        # Maps the uid of each object that is known only from responses to the paths whose lists may
-        # still contain the object.
+        # The objects that no list or watch has shown yet: a map from the object's uid to the paths
+        # whose lists may still contain the object.
         self._unshown: dict[str, set[str]] = {}
 
     def of(self, owner: str) -> tuple[T, ...]:
@@ -121,8 +121,8 @@ class Store(Generic[T]):
         """Forget an object that is gone, and ignore late events about it up to this version.
 
         If the label by which a watch selects an object is removed, the watch reports the object as
-        deleted. Such an object can come back with a newer version. If `version` is empty, the
-        object never comes back.
+        deleted. An object that only lost its label can come back with a newer version. If `version`
+        is empty, the object never comes back.
         """
         owner = self._owners.pop(uid, None)
         self._unshown.pop(uid, None)

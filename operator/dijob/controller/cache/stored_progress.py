@@ -1,5 +1,5 @@
-"""Reads the progress in the status of known jobs, for metrics and autoscalers. Every replica has
-it, because every replica watches the jobs.
+"""Reads the progress in the status of known jobs, for metrics and autoscalers. Every replica
+knows this progress, because every replica watches the jobs.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Any, Final
 from dijob.api.reported import Progress
 from dijob.api.status import parse_time
 
-# An older value says nothing about the present, so it must not scale a job.
+# An older value does not describe the current state, so it must not cause a job to be scaled.
 RECENT_SECONDS: Final = 300.0
 
 FIGURES: Final = (
@@ -23,8 +23,8 @@ FIGURES: Final = (
 
 
 def read_progress(body: Mapping[str, Any] | None) -> Progress:
-    """Return the progress in the status of a job. It has no values if the status has none, or if a
-    user has made it invalid.
+    """Return the progress in the status of a job. The result is empty if the status contains no
+    progress, or if a user has made it invalid.
     """
     try:
         return Progress.model_validate(((body or {}).get("status") or {}).get("progress") or {})
@@ -39,8 +39,8 @@ def read_figures(body: Mapping[str, Any] | None) -> dict[str, float]:
 
 
 def recent_figures(body: Mapping[str, Any] | None, now: datetime) -> dict[str, float]:
-    """Return the numbers, or {} if none of them has changed for RECENT_SECONDS, or if the job does
-    not run.
+    """Return the numbers in the progress of a job, or {} if the job is not running, or if none of
+    the numbers has changed for RECENT_SECONDS.
     """
     changed = parse_time(read_progress(body).time)
     phase = ((body or {}).get("status") or {}).get("phase")

@@ -1,7 +1,7 @@
 """The store of the Workloads that the operator creates for Kueue.
 
-It is apart from the stores of the other children, because a cluster may not serve Kueue's API, or
-may begin to serve it later. Then only the jobs that have a queue wait.
+The Workloads have a separate store, because a cluster may not serve Kueue's API, or may begin to
+serve it later. Until then, only the jobs that have a queue wait.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from dijob.process.clock import SYSTEM, Clock
 
 log = logging.getLogger(__name__)
 
-# How often the operator checks whether the cluster serves Workloads by now.
+# Interval at which the operator checks whether the cluster serves Workloads yet.
 UNSERVED_SECONDS = 60.0
 
 
 class Workloads(Informer[Workload]):
-    """The Workloads. `served` and `problem` are about the last attempt to list them: whether the
-    cluster serves them, and the API error.
+    """The Workloads. `served` says whether the cluster served them at the last attempt to list
+    them, and `problem` is the API error of that attempt.
     """
 
     def __init__(self, namespaces: tuple[str, ...] = (), clock: Clock = SYSTEM) -> None:

@@ -1,5 +1,5 @@
 """The channel: launchers report to the operator over HTTP, and receive their peer lists.
 
-It is the fast way to the pods. The operator reads pods without a channel, and launchers that do not
-connect, through the API server (docs/decisions/049).
+The channel is the fast way to the pods. If a pod has no channel, or its launcher does not connect,
+the operator uses the API server instead (docs/decisions/049).
 """

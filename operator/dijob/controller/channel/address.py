@@ -1,4 +1,4 @@
-"""The address of the channel, which is part of each pod that is created."""
+"""Resolves the address of the channel, which the operator writes into each new pod."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ TIMEOUT_SECONDS = 5.0
 
 
 async def resolve_address(given: str) -> str:
-    """Return "HOST:PORT" with the IP address of the host, if it has one now.
+    """Return "HOST:PORT" with the host's IP address instead of its name, if the name resolves.
 
     The Service of the channel has a constant address. So no launcher needs the cluster's DNS, which
     its pod might not use.

@@ -1,4 +1,4 @@
-"""The launchers of the pods that have a channel: what they report, and the peer lists for them.
+"""The launchers of the pods that have a channel: their reports, and the peer lists to send them.
 
 All of this is in memory. After a restart of the operator, the launchers connect again and report
 the state of their programs and the lists that they have.
@@ -27,12 +27,12 @@ log = logging.getLogger(__name__)
 
 Annotations = Mapping[str, str]
 
-# A launcher that runs for this long without a connection gets its peer lists as annotations. Its
-# own attempts to connect are at most a second apart (the launcher's channel/channel.go).
+# A launcher that runs for this long without a connection gets its peer lists as annotations. A
+# launcher's attempts to connect are at most a second apart (the launcher's channel/channel.go).
 PATIENCE_SECONDS = 2.0
-# After a start of the operator, the jobs with launchers that have not connected again are not
-# reconciled for this long. It is longer than PATIENCE_SECONDS, because a Service may still lead to
-# the operator's former pod.
+# After the operator starts, jobs whose launchers have not reconnected are not reconciled for this
+# long. RETURN_SECONDS is longer than PATIENCE_SECONDS, because the Service may still route to the
+# operator's previous pod.
 RETURN_SECONDS = 5.0
 
 NOTHING = ListCopy()
@@ -42,7 +42,9 @@ class Connection(Protocol):
     """A launcher's connection, with at most one request that has no response yet."""
 
     def answer(self, said: Annotations) -> bool:
-        """Send a response with these annotations. Return False if no request waits for one."""
+        """Send a response with these annotations. Return False if no request waits for a
+        response.
+        """
 
     def close(self) -> None:
         """Close the connection."""
@@ -52,15 +54,16 @@ class Connection(Protocol):
 class _Launcher:
     """What is known about one launcher.
 
-    `report` is its newest report. `has` is the list that it certainly has. `said` is the newest
-    message for it, and `copy` the list in that message. `sent` is the list in the last response.
-    `missing_since` is when the operator noticed, in monotonic seconds, that it runs without a
-    connection.
+    `report` is the launcher's newest report. `has` is the peer list that the launcher certainly
+    has. `said` is the newest message to the launcher, and `copy` is the peer list in that message.
+    `sent` is the peer list in the last response. `missing_since` is the time (monotonic seconds)
+    when the operator noticed that the launcher is running without a connection.
 
-    `progress` is the newest progress of its program, and `moved` when the program last made
-    progress, in monotonic seconds. `asked` is the newest request for the stack of the program's
-    main thread since then ("": there was none), `told` the newest request that was sent, and
-    `stack` the answer. `awaited`: the first progress is news.
+    `progress` is the newest progress of the launcher's program, and `moved` is the time (monotonic
+    seconds) when the program last made progress. `asked` identifies the newest request for the
+    stack of the program's main thread since that time ("" if there was none), `told` identifies the
+    newest request that was sent, and `stack` is the answer. If `awaited` is true, the program's
+    first progress must trigger `on_change`.
     """
 
     report: LauncherReport | None = None
@@ -82,9 +85,9 @@ class _Launcher:
 class Launchers:
     """The launchers by the uid of their pod.
 
-    `on_change` is called with the owner of a pod after news about its launcher, and `on_progress`
-    with the progress in a report. If not `enabled`, this operator has no channel, and all launchers
-    are silent.
+    `on_change` is called with the owner of a pod when there is news about the pod's launcher, and
+    `on_progress` with the progress in a report. If `enabled` is false, this operator has no
+    channel, and no launcher connects.
     """
 
     pods: Store[Pod]
@@ -134,8 +137,8 @@ class Launchers:
         ip: str,
         has: Annotations | None,
     ) -> None:
-        """Record a report. `has` are the annotations that the launcher has; None in later reports
-        of a connection, after which the launcher has the last response.
+        """Record a report. `has` contains the annotations that the launcher has. In later reports
+        on the same connection, `has` is None: the launcher has received the last response.
         """
         known = self._of(pod)
         before = known.report, known.has
@@ -158,7 +161,7 @@ class Launchers:
 
     def note_progress(self, pod: Pod, report: ProgressReport | None, stack: str | None) -> None:
         """Record the progress in a report, and the stack of the program's main thread. If the
-        operator has asked for the stack, an answer and a progress after it are news.
+        operator has asked for the stack, call `on_change` when the stack or new progress arrives.
         """
         known = self._of(pod)
         was, asked = known.moved, known.asked
@@ -185,7 +188,7 @@ class Launchers:
         _deliver(known)
 
     def await_progress(self, pods: Iterable[Pod]) -> None:
-        """Call `on_change` for the first progress of each program that has made none yet."""
+        """For each program that has made no progress yet, call `on_change` when it first does."""
         for pod in pods:
             known = self._of(pod)
             known.awaited = known.moved is None
@@ -214,8 +217,8 @@ class Launchers:
             self.on_change(pod.owner)
 
     def reaches(self, pod: Pod) -> bool:
-        """Whether a pod can get its peer list from its launcher alone: the launcher is connected,
-        or still has time to connect.
+        """Whether a pod can get its peer list through the channel: its launcher is connected, or
+        still has time to connect.
         """
         return bool(pod.made.channel_key) and not self._is_silent(pod, self._of(pod))
 
@@ -225,7 +228,7 @@ class Launchers:
         may take a minute to publish an annotation.
         """
         known = self._of(pod)
-        # A list does not contain the number of failures that were counted.
+        # The annotations of a list do not include the number of counted failures, so keep it.
         counted = (known.said or {}).get(names.ANNOTATION_ENDS)
         said = {names.ANNOTATION_ENDS: counted, **annotations}
         known.said = {key: text for key, text in said.items() if text is not None}
@@ -233,7 +236,7 @@ class Launchers:
         _deliver(known)
 
     def confirm(self, pod: Pod, ends: int) -> bool:
-        """Tell a connected launcher how many failures were counted. Return False if it is not
+        """Tell a launcher how many failures were counted. Return False if the launcher is not
         connected.
         """
         known = self.known.get(pod.uid)
@@ -245,8 +248,9 @@ class Launchers:
         return True
 
     def seconds_to_wait(self, pods: Iterable[Pod]) -> float:
-        """Return for how many seconds a job must not be reconciled after a start of the operator,
-        because launchers of its pods may still connect; 0 or less: it can be reconciled.
+        """Return for how many more seconds a job must not be reconciled, because the operator has
+        just started and launchers of the job's pods may still connect. The result is 0 or less if
+        the job can be reconciled.
         """
         if self._since is None or not self.enabled:
             return 0.0
@@ -255,7 +259,7 @@ class Launchers:
         return left if left > 0 and any(map(self._is_orphan, pods)) else 0.0
 
     def views(self, pods: Iterable[Pod]) -> list[Pod]:
-        """Return these pods with what their launchers have reported."""
+        """Return these pods, updated with what their launchers have reported."""
         return [self._view(pod) if pod.made.channel_key else pod for pod in pods]
 
     def _view(self, pod: Pod) -> Pod:
@@ -270,8 +274,8 @@ class Launchers:
         return with_report(pod, report, copy, assumed=assumed)
 
     def _is_orphan(self, pod: Pod) -> bool:
-        """Whether the launcher began before this operator, which knows neither its list nor the
-        state of its program yet.
+        """Whether the launcher started before this operator, and has reported neither its list nor
+        the state of its program yet.
         """
         known = self.known.get(pod.uid)
         if not pod.made.channel_key or (known is not None and known.report is not None):
@@ -280,8 +284,8 @@ class Launchers:
         return bool(began) and began < self._began and not listed
 
     def _is_silent(self, pod: Pod, known: _Launcher) -> bool:
-        """Whether the launcher has run without a connection for too long. If it still has time, the
-        job is reconciled again when that time is over.
+        """Whether the launcher has run without a connection for too long. If it still has time to
+        connect, the job is reconciled again when that time is over.
         """
         if known.connection is not None or not pod.containers.started or pod.deleting:
             known.missing_since = None
@@ -300,7 +304,7 @@ class Launchers:
 
     def _note_way(self, pod: Pod, *, blocked: bool) -> None:
         """Note whether launchers in the namespace of this pod can connect. If they cannot, the next
-        pods of the namespace do not wait.
+        pods of the namespace get their lists as annotations without PATIENCE_SECONDS of waiting.
         """
         namespace = _namespace(pod)
         if blocked and namespace not in self._blocked:
@@ -317,7 +321,7 @@ class Launchers:
             self._blocked.discard(namespace)
 
     def _of(self, pod: Pod) -> _Launcher:
-        """Return what is known about the launcher of a pod; of a pod that is gone, nothing."""
+        """Return what is known about the launcher of a pod: nothing if the pod is gone."""
         if self.pods.find(pod.uid) is None:
             return _Launcher()
         return self.known.setdefault(pod.uid, _Launcher())
@@ -334,8 +338,8 @@ def _namespace(pod: Pod) -> str:
 
 
 def _deliver(known: _Launcher) -> None:
-    """Respond to the launcher's request if there is one, and if the launcher lacks the list or is
-    asked for a stack. If there is none, the next request gets the response.
+    """If the launcher lacks the list or must be asked for a stack, respond to its pending request.
+    If no request is pending, the response is sent to the next one.
     """
     asked = known.asked not in ("", known.told)
     if known.connection is None or known.said is None or (known.copy == known.sent and not asked):

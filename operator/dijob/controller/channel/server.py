@@ -1,14 +1,14 @@
 """The HTTP server of the channel.
 
-Each launcher has one connection. It sends its report as a request, and the response is the next
-peer list, as soon as there is one. If the launcher has something else to report meanwhile, it sends
-the next request, and the operator answers the one before it with 204. So a launcher that waits
-costs no CPU time and little memory: one protocol object, and no task.
+Each launcher has one connection. The launcher sends its report as a request, and the operator
+responds with the next peer list as soon as there is one. If the launcher has something else to
+report meanwhile, it sends another request, and the operator responds to the previous one with 204.
+So a waiting launcher costs no CPU time and little memory: one protocol object, and no task.
 
-Only the launchers of the job's own pods are answered. Each pod has a random key in its spec. The
-launcher signs its requests with it, and the operator signs its responses. A response also covers
-the nonce of its request, so an old response cannot be repeated. The address of the pod must be the
-source address of the connection. Nothing secret is sent, so there is no TLS.
+The server responds only to the launchers of a job's own pods. Each pod has a random key in its
+spec, with which the requests of its launcher and the responses are signed. The signature of a
+response also covers the nonce of the request, so an old response cannot be replayed. The address of
+the pod must be the source address of the connection. Nothing secret is sent, so there is no TLS.
 """
 
 import asyncio
@@ -35,23 +35,23 @@ log = logging.getLogger(__name__)
 MOST_BODY, MOST_HEAD = 128 * 1024, 2048
 # A connection that has not sent a valid request within this time is closed.
 PROOF_SECONDS = 5.0
-# The limits of connections: of all, of those from one address, and of those without a valid request
-# yet. A pod has one connection, or two for a moment when its container restarts.
+# Limits on the number of connections: in total, from one address, and without a valid request so
+# far. A pod has one connection, or two for a moment when its container restarts.
 MOST_CONNECTIONS, MOST_OF_ADDRESS, MOST_UNPROVEN = 20_000, 8, 2_000
-# How many bytes of incomplete requests all connections may hold.
+# How many bytes of incomplete requests all connections together may hold.
 MOST_BUFFERED = 16 * 1024 * 1024
-# A connection may send this many requests at once, and this many per second in the long run. A
-# launcher sends five in its life, and one every 3 s if its program reports progress.
+# A connection may send a burst of this many requests, and this many per second on average. A
+# launcher sends five requests in its life, and one every 3 s if its program reports progress.
 BURST, PER_SECOND = 20.0, 2.0
-# After a start of the operator, all launchers connect within a second. The event loop accepts one
+# After the operator starts, all launchers connect within a second. The event loop accepts one
 # connection per turn, so that a new job does not wait until the last launcher has been read: with
-# 1,000 jobs, its first pod was created after 3.4 s instead of 6.2 s. The others wait in the kernel.
+# 1,000 jobs, its first pod was created after 3.4 s instead of 6.2 s. The rest wait in the kernel.
 ACCEPTED_AT_ONCE, WAITING_CONNECTIONS = 1, 4096
 SCHEME = "dijob "
 
 
 class _RefusedRequest(Exception):
-    """The request gets this HTTP status, and the connection is closed."""
+    """A request is refused with the HTTP status `status`, and its connection is closed."""
 
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
@@ -206,7 +206,7 @@ class LauncherConnection(asyncio.Protocol):
         if said.ip != self._address:
             raise _RefusedRequest(403, f"pod {said.pod} is not at {self._address}")
         if pod.ip and pod.ip != said.ip:
-            # After its sandbox has died, the kubelet may report the new address later.
+            # After a pod's sandbox has died, the kubelet may report the pod's new address later.
             raise _RefusedRequest(503, f"pod {said.pod} has a different address")
         if self._pod is not None and self._pod.uid != pod.uid:
             raise _RefusedRequest(409, f"pod {said.pod} has been replaced")
@@ -226,7 +226,9 @@ class LauncherConnection(asyncio.Protocol):
             self._server.unproven -= 1
 
     def answer(self, said: Annotations) -> bool:
-        """Send a response with these annotations. Return False if no request waits for one."""
+        """Send a response with these annotations. Return False if no request waits for a
+        response.
+        """
         if self._nonce is None or self._pod is None:
             return False
         plain = {key.removeprefix(f"{GROUP}/"): text for key, text in said.items()}
@@ -288,8 +290,8 @@ def _read_report(body: bytes) -> _Said:
 
 
 def _read_head(head: bytes) -> dict[str, str]:
-    """Return the fields of a request's header, with names in lower case. Raises an error if it is
-    not a report.
+    """Return the fields of a request's header, with names in lower case. Raises an error if the
+    request is not a report.
     """
     first, *lines = head.decode("latin-1").split("\r\n")
     if first != "POST /v1/report HTTP/1.1":
@@ -307,8 +309,8 @@ def _keep_alive(connection: socket.socket) -> None:
 
 
 def _plain_address(text: str) -> str:
-    """Return an address as Kubernetes writes it. A socket for both families reports an IPv4 address
-    as a mapped one.
+    """Return an address as Kubernetes writes it. A dual-stack socket reports an IPv4 address as an
+    IPv4-mapped IPv6 address.
     """
     address = ip_address(text.partition("%")[0])
     return str(getattr(address, "ipv4_mapped", None) or address)
@@ -316,7 +318,7 @@ def _plain_address(text: str) -> str:
 
 @asynccontextmanager
 async def serve_channel(launchers: Launchers, port: int) -> AsyncIterator[None]:
-    """Serve on all addresses of both families until the context ends."""
+    """Serve on all IPv4 and IPv6 addresses until the context exits."""
     server = ChannelServer(launchers)
     loop = asyncio.get_running_loop()
     listening = await loop.create_server(

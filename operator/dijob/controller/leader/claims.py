@@ -2,7 +2,7 @@
 
 A release that is restricted to some namespaces claims each of them with a Lease in that namespace.
 A release for the whole cluster skips claimed namespaces. A user with write access to Leases in a
-namespace can claim it without serving it. Such a claim stops the operator only in that namespace.
+namespace can claim it without serving it. A false claim stops the operator only in that namespace.
 A claim for the whole cluster could stop the operator everywhere, so there is no such claim
 (docs/decisions/028).
 

@@ -60,7 +60,7 @@ async def join_election(
         metrics.LEADER.set(1)
         yield Undisputed()
         return
-    # The renewal has a connection of its own. A renewal must not wait behind other writes, nor for
+    # The renewal has its own connection. A renewal must not wait behind other writes, nor for
     # `permission`, which itself depends on the renewal.
     api = await Api.connect(kubeconfig, name.identity)
     lease = Lease(api, name)

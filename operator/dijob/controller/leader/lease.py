@@ -29,8 +29,8 @@ ACT_SECONDS: Final = 4.5
 RENEW_SECONDS: Final = 1.0
 # Poll interval of a standby, and the retry delay after an error.
 LOOK_SECONDS: Final = 0.3
-# A request that takes longer is abandoned, so that the leader does not lose its Lease because of
-# one lost packet.
+# A request that takes longer than this is abandoned, so that the leader does not lose its Lease
+# because of one lost packet.
 TIMEOUT_SECONDS: Final = 2.0
 # Within this time after an outage of the apiserver, the leader renews the Lease, and the standby
 # observes the renewal.
@@ -235,7 +235,7 @@ class Lease:
 
     async def _write(self, record: Record, **more: str) -> None:
         """Write the Lease if it still has the version of `record`."""
-        # ACT_SECONDS count from the time before the request, because a standby may observe the
+        # ACT_SECONDS is measured from just before the request, because a standby may observe the
         # renewal as soon as the request is sent.
         began = self._clock.monotonic()
         spec = {

@@ -1,8 +1,8 @@
 """Reads the PodDisruptionBudgets of jobs (core/render/budget.py).
 
-They are not watched, because most jobs have none. The operator writes them itself and knows their
-content. So it reads them when it does not know them yet, and again after a while, because someone
-may have edited or deleted them.
+PodDisruptionBudgets are not watched, because most jobs have none. The operator writes them itself
+and knows their content. So the operator reads a budget when it does not know it yet, and again
+after a while, because someone may have edited or deleted it.
 """
 
 from collections.abc import Mapping
@@ -19,15 +19,16 @@ from dijob.kube.api import Api, RequestError
 from dijob.kube.kinds import BUDGETS
 from dijob.process.clock import SYSTEM, Clock
 
-# How long the operator relies on what it has read or written. This is a little less than the
-# longest interval between two reconciliations (core/decide/requeue.py).
+# How long the operator relies on what it has read or written: a little less than the longest
+# interval between two reconciliations (core/decide/requeue.py).
 VALID_SECONDS = 290.0
 
 
 @dataclass
 class BudgetMemory:
-    """What is known about the budgets of a job. `found` maps their names to the objects (None: it
-    does not exist). `due` is when they are read again (monotonic seconds).
+    """What is known about the budgets of a job. `found` maps the name of each budget to the object,
+    or to None if the object does not exist. `due` is when the budgets are read again (monotonic
+    seconds).
     """
 
     found: dict[str, BudgetView | None] = field(default_factory=dict)
@@ -49,7 +50,7 @@ class BudgetReader:
     async def read(
         self, job: DIJob, memory: BudgetMemory, refused: dict[str, ApiRejection]
     ) -> None:
-        """Read the budgets of which that is due. A rejection is noted in `refused`."""
+        """Read the budgets that are due to be read. A rejection is noted in `refused`."""
         if job.metadata.deletion_timestamp or job.paused:
             return
         now = self._clock.monotonic()
@@ -92,8 +93,8 @@ class BudgetReader:
                 raise
             memory.found[name] = None
         else:
-            # A foreign object with this name counts as absent. Its name then makes the creation
-            # fail, and the error says to whom it belongs.
+            # An object of another owner with this name is treated as absent. Creating the budget
+            # then fails because the name is taken, and the error names the owner.
             if owner_of(body["metadata"]) == job.metadata.owner_key:
                 memory.put(body)
             else:

@@ -1,11 +1,11 @@
-"""Decides how the launcher gets into a pod that is created: through an init container that copies
-it, or as an image volume.
+"""Decides how the launcher gets into a new pod: through an init container that copies it, or as an
+image volume.
 
 An image volume saves a container per pod. The API server of Kubernetes 1.36 and newer always
-accepts image volumes, and its version can be read without a permission. The nodes may nevertheless
-be unable to mount an image (core/observed/mounting.py), and a policy may forbid such a volume. So
+accepts image volumes, and its version can be read without any permission. The nodes may still be
+unable to mount an image (core/observed/mounting.py), and a policy may forbid such a volume. So
 the decision is a guess, and the operator uses init containers as soon as the guess has proved
-wrong. This is not stored: a new operator guesses again, which costs one failed start
+wrong. The result is not stored: a new operator guesses again, which costs one failed start
 (docs/decisions/050).
 """
 
@@ -19,7 +19,7 @@ from dijob.kube.api import Api, RequestError
 
 log = logging.getLogger(__name__)
 
-# Image volumes cannot be disabled since this version of Kubernetes.
+# From this version of Kubernetes on, image volumes cannot be disabled.
 IMAGE_VOLUMES_SINCE = (1, 36)
 
 
@@ -75,7 +75,7 @@ class LauncherDelivery:
         """Return why a pod must be re-created with an init container; "" if it need not be.
         `failure` is the error of a pod whose node cannot mount the launcher's image ("": none).
         From the first such error on, all new pods have an init container. With IMAGE_VOLUME, no pod
-        has one, so the result is "".
+        has an init container, so the result is "".
         """
         if not failure or self._wanted is Delivery.IMAGE_VOLUME:
             return ""

@@ -1,8 +1,8 @@
 """Reads the object of a job's engine, such as its PodGroup (core/render/scheduling).
 
-These objects are not watched: most clusters do not serve their API, and a watch would be rejected
-again and again. The operator writes the object itself and knows its content. So it reads the object
-only while ranks lack a pod or a node, because someone may have deleted it.
+The objects of engines are not watched: most clusters do not serve their API, and a watch would be
+rejected again and again. The operator writes the object itself and knows its content. So the
+operator reads the object only while ranks lack a pod or a node: someone may have deleted it.
 """
 
 import logging
@@ -30,17 +30,17 @@ from dijob.process.clock import SYSTEM, Clock
 
 log = logging.getLogger(__name__)
 
-# How often the operator checks whether the cluster serves an API by now, for all jobs together.
+# Interval at which the operator checks, for all jobs together, whether the cluster serves an API.
 UNSERVED_SECONDS = 60.0
-# The time between two readings while ranks lack a pod or a node.
+# First and longest interval between two reads while ranks lack a pod or a node.
 READ_AGAIN_SECONDS = (10.0, 300.0)
 
 
 @dataclass
 class EngineMemory:
-    """What is known about the object of a job's engine. `found` maps its key to its view (None: it
-    does not exist); a resumed job has an object with another name. `due` is when it is read again
-    (monotonic seconds), after `reads` readings in a row.
+    """What is known about the object of a job's engine. `found` maps the object's key to its view,
+    or to None if the object does not exist. A resumed job has an object with another name. `due` is
+    when the object is read again (monotonic seconds), after `reads` consecutive reads.
     """
 
     found: dict[str, SchedulingObject | None] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class EngineReader:
         memory: EngineMemory,
         refused: dict[str, ApiRejection],
     ) -> None:
-        """Read the object if that is due. A rejection is noted in `refused`."""
+        """Read the object if a read is due. A rejection is noted in `refused`."""
         if job.status.ended or job.metadata.deletion_timestamp or job.paused:
             return
         pods = tuple(pods)
@@ -105,7 +105,7 @@ class EngineReader:
             memory.served = False
             return
         if row.api in self._unserved:
-            # Only one job checks this. The others follow when it has succeeded.
+            # Only one job checks whether the API is served now. The others wait for the result.
             self._unserved[row.api] = now + UNSERVED_SECONDS
         await self._read(job, row, memory, refused)
 
@@ -119,7 +119,7 @@ class EngineReader:
     ) -> bool:
         if job.status.suspend_time:  # the object must be deleted, if it exists
             return row.key(object_name(job)) not in memory.found and memory.due <= now
-        # The pod of the job's Redis server counts as foreign.
+        # `foreign` is also true for the pod of the job's Redis server.
         ranks = [pod for pod in pods if not pod.made.foreign]
         if len(ranks) >= job.spec.desired and all(pod.scheduled for pod in ranks):
             memory.reads, memory.due = 0, 0.0
@@ -155,8 +155,8 @@ class EngineReader:
             self._unserved.pop(row.api, None)
             memory.put(body)
             found = memory.found[row.key(name)]
-            # A foreign object with this name counts as absent. Its name then makes the creation
-            # fail, and the error says to whom it belongs.
+            # An object of another owner with this name is treated as absent. Creating the job's
+            # object then fails because the name is taken, and the error names the owner.
             if found is not None and found.owner != job.metadata.owner_key:
                 memory.found[row.key(name)] = None
         refused.pop(key, None)
@@ -164,8 +164,8 @@ class EngineReader:
     def _note_absent(
         self, row: EngineRow, name: str, memory: EngineMemory, error: RequestError
     ) -> None:
-        """Note that the object does not exist, or that the cluster does not serve its kind. Only
-        the first error has the object's name.
+        """Note that the object does not exist, or that the cluster does not serve its kind. The
+        error contains the object's name only if the kind is served.
         """
         memory.served = f'"{name}" not found' in error.message
         if memory.served:
@@ -176,7 +176,7 @@ class EngineReader:
 
     async def _serves(self, row: EngineRow) -> bool:
         """Whether the cluster serves the kind. Without permission for a kind, the API server
-        responds with 403 whether it serves the kind or not.
+        responds with 403 whether or not it serves the kind.
         """
         try:
             found = await self._api.get(f"/apis/{row.api}")

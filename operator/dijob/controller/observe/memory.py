@@ -1,4 +1,4 @@
-"""The operator's memory of a job between two reconciliations. It is not stored.
+"""The operator's memory of a job between two reconciliations, which is not stored.
 
 The memory contains only what the operator can afford to lose. After a restart or a takeover, the
 operator repeats some requests, retries rejected ones earlier, and in rare cases replaces a pod
@@ -32,14 +32,13 @@ class JobMemory:
     Fields that have the same name in Observed (core/observed/views.py) are explained there.
     `reverted` contains accepted changes that something reverts (reverted.py). `absent` contains the
     names of pods that are known not to exist. `unlabelled` contains the names of pods whose labels
-    were removed and are being restored. `pods` contains what the operator knows about pods besides
-    their status (pod_memory.py). `engine` is what it knows about the object of the job's engine
-    (engine_reader.py), `queue` about its queue (queue_reader.py), and `budgets` about its
-    PodDisruptionBudgets (budget_reader.py).
-    `manager_reported`: an event has named the other controller that manages the job.
-    `last_write` is the time of the last status write in monotonic seconds.
-    `dropped` has the fields of the status that the apiserver drops, because its CRD is older than
-    the operator.
+    were removed and are being restored. `pods` contains what the operator knows about pods in
+    addition to their status (pod_memory.py). `engine` is what it knows about the object of the
+    job's engine (engine_reader.py), `queue` about its queue (queue_reader.py), and `budgets` about
+    its PodDisruptionBudgets (budget_reader.py). If `manager_reported` is true, an event has named
+    the other controller that manages the job. `last_write` is the time of the last status write in
+    monotonic seconds. `dropped` contains the fields of the status that the apiserver drops, because
+    its CRD is older than the operator.
     """
 
     rejections: dict[str, ApiRejection] = field(default_factory=dict)
@@ -140,8 +139,8 @@ class JobMemory:
         self.pods.saw_pods(pods, now)
 
     def created(self, name: str, now: datetime) -> None:
-        """Count the creation of an object. `name` is the name of a pod, or for example
-        "service/NAME".
+        """Count the creation of an object. `name` is the name of a pod; for other objects, it is
+        the kind and the name, for example "service/NAME".
         """
         self.released.discard(name)  # the new pod was not released
         self.creations[name] = creations.counted(self.creations.get(name), now)

@@ -68,8 +68,8 @@ class Observer:
             existing=self._children.existing(owner),
             routes=self._children.routes(owner),
             rejections=memory.reverted.rejections | memory.rejections,
-            # These are copies, because the plan must not see changes that are made after the
-            # observation.
+            # These dicts and sets are copied, because the plan must not see changes that are made
+            # after the observation.
             creations=dict(memory.creations),
             room=Room(
                 released=frozenset(memory.released),
@@ -99,16 +99,17 @@ class Observer:
         return replace(self.newest_progress(job.metadata), ranks=ranks)
 
     def _mounted(self, pod: Pod, memory: JobMemory) -> Pod:
-        """Return the view of a pod, which says that the pod must be re-created if its node cannot
-        mount the launcher's image. Only an event shows this if the kubelet is too old.
+        """Return the view of a pod. If its node cannot mount the launcher's image, the view says
+        that the pod must be re-created. If the kubelet has no image volumes, only an event shows
+        this.
         """
         failure = pod.unmountable or mount_warning(memory.pods.warnings.get(pod.uid, ""))
         why = self._delivery.judge(pod, failure) if failure else ""
         return pod if why == pod.unmountable else replace(pod, unmountable=why)
 
     def _explained(self, pod: Pod, memory: JobMemory, now: datetime) -> Pod:
-        """Return the view of a pod. It names the probe that is failing, and why the kubelet killed
-        a container, but omits problems that are too recent to report.
+        """Return the view of a pod. The view names the failing probe and says why the kubelet
+        killed a container, but omits problems that are too recent to report.
         """
         known = pod_events.with_causes(pod, memory.pods.causes)
         known = pod_events.with_probe(known, memory.pods.probes)
@@ -116,7 +117,7 @@ class Observer:
 
 
 def _with_progress(job: DIJob, pods: Mapping[int, Pod]) -> dict[int, Pod]:
-    """Return the pods whose progress is needed: those with a channel of a job with stallSeconds."""
+    """Return the pods whose progress is needed: those with a channel if stallSeconds is set."""
     if job.spec.stall_seconds is None:
         return {}
     return {rank: pod for rank, pod in pods.items() if pod.made.channel_key}

@@ -1,4 +1,4 @@
-"""The operator's memory of a job's pods: their events, and since when their status has reported a
+"""The operator's memory of a job's pods: their events, and when their status began to report a
 problem.
 """
 
@@ -42,9 +42,9 @@ class PodMemory:
         self.probes = {probe: text for probe, text in self.probes.items() if probe in failing}
 
     def read_again(self, uid: str, now: datetime, seconds: float) -> None:
-        """Note that the events of a pod are read again after this time, or with those of another
-        pod in the second half of it. Otherwise, the pods of a job that cannot start would cause one
-        reconciliation each.
+        """Schedule the next read of a pod's events, in `seconds`. If the events of another pod are
+        due in the second half of that time, read both together. Otherwise, each pod of a job that
+        cannot start would cause its own reconciliation.
         """
         latest = max((at for other, at in self.due.items() if other != uid), default=now)
         together = (latest - now).total_seconds()

@@ -1,9 +1,9 @@
-"""Reads what a job with a queue needs besides its Workloads: the number of its priority class, the
-ResourceFlavors that Kueue has assigned, and the state of its queue.
+"""Reads what a job with a queue needs in addition to its Workloads: the value of its priority
+class, the ResourceFlavors that Kueue has assigned, and the state of its queue.
 
-These objects are not watched. A flavor is read when pods must be created, and the LocalQueue and
-its ClusterQueue only for the message of a job that waits. Before a job grows for the first time, a
-dry run shows whether Kueue can replace a Workload with a larger one.
+Priority classes, flavors and queues are not watched. A flavor is read when pods must be created,
+and the LocalQueue and its ClusterQueue only for the message of a job that waits. Before a job grows
+for the first time, a dry run shows whether Kueue can replace a Workload with a larger one.
 """
 
 import logging
@@ -36,12 +36,12 @@ from dijob.process.clock import SYSTEM, Clock
 
 log = logging.getLogger(__name__)
 
-# The time between two readings of a LocalQueue while its job waits.
+# First and longest interval between two reads of a LocalQueue while its job waits.
 READ_AGAIN_SECONDS = (10.0, 300.0)
-# How long a flavor is remembered for all jobs. Administrators rarely change one.
+# How long a flavor is cached for all jobs. Administrators rarely change flavors.
 FLAVOR_SECONDS = 60.0
-# How long the result of the dry run is cached for all jobs. It changes only when Kueue restarts
-# with another configuration.
+# How long the result of the dry run is cached for all jobs. The result changes only when
+# Kueue restarts with another configuration.
 SLICES_SECONDS = 300.0
 # A part of the message with which Kueue's webhook rejects the dry run if Kueue can replace
 # Workloads.
@@ -51,7 +51,7 @@ HAS_SLICES = "elastic job"
 @dataclass
 class QueueMemory:
     """What is known about a job's queue. `view` is the newest view, as the plan uses it. `due` is
-    when the LocalQueue is read again (monotonic seconds), after `reads` readings in a row.
+    when the LocalQueue is read again (monotonic seconds), after `reads` consecutive reads.
     """
 
     view: QueueView = field(default_factory=QueueView)
@@ -119,7 +119,7 @@ class QueueReader:
         return job.resized(size)
 
     async def read(self, job: DIJob, pods: Iterable[Pod], memory: QueueMemory) -> None:
-        """Read what is missing."""
+        """Read the objects that the next plan needs."""
         view, store = memory.view, self._workloads
         over = job.status.ended or job.metadata.deletion_timestamp or job.paused
         if store is None or not view.known or over or job.spec.suspend:
@@ -148,7 +148,7 @@ class QueueReader:
         view = memory.view
         if view.growth is None:
             memory.reads, memory.due = 0, 0.0
-        # The pod of the job's Redis server counts as foreign.
+        # `foreign` is also true for the pod of the job's Redis server.
         missing = sum(not pod.made.foreign for pod in pods) < job.spec.desired
         if missing or (job.server and job.server not in {pod.name for pod in pods}):
             await self._read_flavors(job, memory)
@@ -172,7 +172,7 @@ class QueueReader:
         except RequestError as error:
             memory.slices = True if HAS_SLICES in error.message else None
             if memory.slices is None:
-                # The webhook does not answer while Kueue is down. The job continues as it is.
+                # The webhook does not respond while Kueue is down. The job keeps its size for now.
                 log.warning("cannot find out whether Kueue supports growing jobs: %s", error)
                 wait = ASK_AGAIN_SECONDS
         self._slices = memory.slices, now + wait
@@ -217,7 +217,7 @@ class QueueReader:
         await self._read_quota(memory, memory.local.cluster_queue)
 
     async def _read_quota(self, memory: QueueMemory, name: str) -> None:
-        """Read the ClusterQueue. Its status is used only in the message of a waiting job."""
+        """Read the ClusterQueue, whose status is used only in the message of a waiting job."""
         memory.quota = None
         try:
             if name:

@@ -1,9 +1,9 @@
 """Detects accepted changes that are reverted by a webhook in the same request, or by a controller
 afterwards.
 
-Each reconciliation would make such a change again, several times a second. So a reverted change is
-treated like a rejected one: it is retried with a back-off, and the message of the job explains the
-cause.
+Without a back-off, the operator would repeat such a change several times a second. So a reverted
+change is treated like a rejected one: it is retried with a back-off, and the message of the job
+explains the cause.
 """
 
 from collections.abc import Collection

@@ -26,7 +26,7 @@ BACKOFF_SECONDS = (0.5, 60.0)
 # counts as a worker.
 WORKERS_PER_NAMESPACE = 16
 SLOW_SECONDS = 3.0
-# Events about the pods of one job arrive in bursts. These events are collected for this long.
+# Events about the pods of one job arrive in bursts, and are collected for this long.
 BURST_SECONDS = 0.1
 # While pods of a job start, more events are certain to follow, so they are collected for longer.
 PROGRESS_SECONDS = 1.0

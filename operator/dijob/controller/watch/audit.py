@@ -25,9 +25,9 @@ LIST_METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 class Audit:
     """Finds deletions that kopf's watch missed, and a watch that has stopped.
 
-    `behind` is when the watch began to lag behind the list (monotonic seconds), or None. For
-    `behind`, only events of the watch count. A version that the operator knows from the response to
-    its own write does not show that the watch works.
+    `behind` is when the watch began to lag behind the list (monotonic seconds), or None. Only
+    events of the watch affect `behind`. A version that the operator knows from the response to its
+    own write does not show that the watch works.
     """
 
     def __init__(
@@ -82,8 +82,8 @@ class Audit:
         all other jobs.
         """
         versions = self._reconciler.jobs.versions()
-        # Collect the known jobs before the list, so that a job created during the list does not
-        # count as missing.
+        # Collect the known jobs before the list, so that a job created during the list is not
+        # treated as missing.
         known, there = set(self._reconciler.jobs.uids()), dict[str, tuple[str, str]]()
         for path in self._paths:
             listed = await self._api.get(path, accept=LIST_METADATA)

@@ -120,7 +120,7 @@ class JobWatch:
 
 class _OthersTasks(Collection[Any]):
     """All tasks that are not kopf's. kopf cancels every task that was started after it, except the
-    tasks that are passed as `ignored`. It assumes that no other code runs in its event loop.
+    tasks that are passed as `ignored`. kopf assumes that no other code runs in its event loop.
     """
 
     def __contains__(self, task: object) -> bool:

@@ -19,7 +19,7 @@ LOOK_SECONDS = 20.0
 # upgraded can reject requests for a moment.
 LOOKS = 2
 # The kinds to check. NetworkPolicies are not checked, because the operator may list them only if
-# each job gets a policy of its own.
+# each job gets its own policy.
 READ = (JOBS, *(kind for kind in CHILDREN.values() if kind.view and kind is not POLICIES))
 LOOKED_AT_ONCE = 16
 
@@ -64,7 +64,7 @@ async def until_others(api: Api, given: tuple[str, ...], left_out: frozenset[str
 
 
 async def _is_readable(api: Api, namespace: str, few: asyncio.Semaphore) -> bool | None:
-    """Return whether the operator can read a namespace; None if the responses do not show it."""
+    """Return whether the operator can read a namespace; None if the responses do not say."""
     try:
         for kind in READ:
             async with few:

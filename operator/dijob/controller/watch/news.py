@@ -1,9 +1,9 @@
 """Queues a job when one of its children has changed, or the launcher of one of its pods has
 reported.
 
-While the pods of a job start, each of them changes several times, and only the last one completes
-the peer list. So the operator waits for more changes then, and reconciles the job at once when no
-pod is starting any more.
+While the pods of a job start, each of them changes several times, and only the last of these
+changes completes the peer list. So the operator collects the changes during a start, and
+reconciles the job as soon as no pod is starting.
 """
 
 from dijob.controller.cache.children import Children
@@ -12,7 +12,7 @@ from dijob.controller.reconcile import Reconciler
 
 
 class News:
-    """Puts jobs into the queue whose children have changed."""
+    """Puts jobs whose children have changed into the queue."""
 
     def __init__(self, reconciler: Reconciler, queue: WorkQueue, children: Children) -> None:
         self._reconciler = reconciler

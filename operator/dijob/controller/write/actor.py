@@ -132,7 +132,7 @@ class Actor:
 
     def _of_budget(self, batch: Batch, action: OfBudget) -> Awaitable[Json | None]:
         match action:
-            # ChangeBudget is a CreateBudget, so it comes first.
+            # ChangeBudget is a subclass of CreateBudget, so it must be matched first.
             case ChangeBudget():
                 return self._budgets.change(batch, action)
             case CreateBudget():
@@ -220,7 +220,7 @@ class Actor:
     async def _publish(self, batch: Batch, action: PublishAddresses) -> None:
         before, patch = self._pods.find(action.uid), addresses_patch(batch.gang, action)
         if before is not None:
-            # With tasks, only the gang knows the rank, with which the label must agree.
+            # In a job with tasks, only the gang knows the rank that the label must contain.
             before = replace(before, rank=batch.gang.rank_of(action.name))
         annotations = patch["metadata"]["annotations"]
         if before is not None and not self._needs_annotations(before):
@@ -231,7 +231,7 @@ class Actor:
         response = await self._writes.patch(batch.job, action.name, patch)
         if response is not None:
             # The patch writes labels and annotations. If the labels were wrong before the patch,
-            # something reverted the labels; otherwise, it was the annotations.
+            # something reverted the labels; otherwise, something reverted the annotations.
             what = "annotations" if before is None or before.recognized else "labels"
             batch.memory.reverted.wrote_list(action, what, self._clock.now())
             # Reminders are extra writes. To keep them a small part of all writes, their budget
@@ -240,7 +240,7 @@ class Actor:
             metrics.LISTS.labels("annotations").inc()
             self._writes.enter(action.uid, response)
             # The launcher stops its program as soon as it gets the list. The annotations say that
-            # this is no failure, so they are stored first.
+            # this stop is not a failure, so they are stored before the list is sent.
             if before is not None and before.made.channel_key:
                 self._launchers.send(before, annotations)
 
@@ -252,7 +252,7 @@ class Actor:
         return not reached or pod.copy.address_list != NO_LIST
 
     async def _remind(self, batch: Batch, action: RemindPod) -> None:
-        # The plan saw a budget for all jobs; other jobs may have used it up since.
+        # All jobs share the budget for reminders, so it may be used up since the plan was made.
         if not self._api.throttle.take_reminder():
             return
         meta, name = batch.job.metadata, action.name
@@ -278,7 +278,7 @@ class Actor:
 
     async def _release(self, batch: Batch, action: ReleasePod) -> None:
         # The release is noted before the request is sent. Otherwise, if a watch reported the
-        # deletion before the response arrives, the pod would be treated as lost.
+        # deletion before the response arrived, the pod would be treated as lost.
         batch.memory.release(action.name)
         try:
             response = await self._writes.delete(batch.job, action.name, action.uid, action.grace)

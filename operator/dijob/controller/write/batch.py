@@ -50,8 +50,8 @@ class Batch:
         """Note the result of one creation. The other creations may be sent unless the result
         applies to all.
 
-        Names that old pods still hold are a special case: some of them may be free already. If more
-        than two thirds of the tried names are taken, the remaining names are not tried.
+        Names of pods that are still terminating are a special case: some of these names may be free
+        already. If more than two thirds of the tried names are taken, the rest are not tried.
         """
         ending = rejection is not None and rejection.why is RejectionCause.TERMINATING
         # A taken name subtracts 1 and a created pod adds 2, so the score is negative if more than

@@ -51,5 +51,5 @@ def _note_gone(memory: BudgetMemory, name: str, error: RequestError) -> None:
     """Note that another client has deleted or replaced a budget."""
     if not (error.conflict or error.not_found):
         raise error
-    # If there is another object with this name, the creation of ours finds out to whom it belongs.
+    # If another object has this name, creating the budget fails, and the error names the owner.
     memory.found[name] = None

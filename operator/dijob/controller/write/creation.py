@@ -126,7 +126,7 @@ class Creator:
     def _marks(
         self, batch: Batch, member: GangMember, group: EngineGang | AdmittedPods | None
     ) -> PodMarks:
-        """Return what the pod of this member gets from the engine of its job."""
+        """Return what the engine of the job adds to the pod of this member."""
         pod_set, seen = batch.job.pod_set_of(member.rank), batch.memory.queue.view
         if isinstance(group, AdmittedPods) and seen.workload is not None:
             marks = kueue.pod_marks(batch.job, pod_set, seen.workload, seen.flavors)
@@ -137,8 +137,8 @@ class Creator:
         return marks_of(group.engine, joined, self._options)
 
     async def _create_pod(self, batch: Batch, member: GangMember, marks: PodMarks) -> bool:
-        """Create one pod; return as `_create`. If the API server rejects the pod's image volume,
-        create the pod with an init container.
+        """Create one pod, and return the same as `_create`. If the API server rejects the pod's
+        image volume, create the pod with an init container.
         """
         space, key = batch.job.metadata.namespace, f"pod/{member.name}"
         secret = secrets.token_urlsafe(KEY_BYTES) if self._options.channel else ""
@@ -154,7 +154,7 @@ class Creator:
             self._delivery.reject(space, before.message)
             return True
         if key in noted:
-            # Both attempts count as one.
+            # Count both attempts as one, so that the back-off does not grow twice.
             noted[key] = replace(noted[key], attempts=before.attempts, retry_at=before.retry_at)
         return False
 
@@ -167,7 +167,7 @@ class Creator:
                 return
 
     def _server_marks(self, batch: Batch, action: CreateShared) -> PodMarks:
-        """Return what the pod of the job's Redis server gets from the job's queue."""
+        """Return what the job's queue adds to the pod of the job's Redis server."""
         seen = batch.memory.queue.view
         if action.group is None or seen.workload is None:
             return NO_MARKS

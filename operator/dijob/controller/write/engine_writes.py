@@ -34,5 +34,5 @@ class EngineWrites:
         except RequestError as error:
             if not (error.conflict or error.not_found):
                 raise
-        # Nothing waits until the object is gone, because the next one has another name.
+        # The operator does not wait until the object is gone: the next one has another name.
         memory.found[row.key(action.name)] = None

@@ -65,7 +65,7 @@ class Executor:
 
     async def _in_turn(self, actions: tuple[Action, ...]) -> Results:
         """Retry changes that were rejected before. Send one of them first. If this change succeeds,
-        send the others. If it is rejected again, the others wait until the same time as this one.
+        send the others. If this change is rejected again, the others wait for its next retry.
         """
         first, *others = actions
         results = await self._all((first,))

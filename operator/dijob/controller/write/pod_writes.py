@@ -33,10 +33,10 @@ class PodWrites:
         self._pods = pods
 
     async def patch(self, job: DIJob, name: str, patch: Json) -> Json | None:
-        """Send a merge patch. Its metadata must contain the pod's uid."""
+        """Send a merge patch, whose metadata must contain the pod's uid."""
         meta, path = patch["metadata"], _pod_path(job, name)
 
-        # This function is called when the request is sent. The pod may have changed while the write
+        # `whole` is called when the request is sent. The pod may have changed while the write
         # waited for a slot, and an older version would cause a conflict.
         def whole() -> Json:
             return {**patch, "metadata": {**meta, "resourceVersion": self._version(meta["uid"])}}

@@ -30,7 +30,7 @@ from dijob.process.clock import Clock
 log = logging.getLogger(__name__)
 
 # The shortest time between two writes of one job's progress. A process passes its values on after
-# 1 s, and a launcher after 3 s and a tick of 1 s, so that a value in a status is at most 15 s old.
+# 1 s, and a launcher after 3 s and a tick of 1 s, so a value in a status is at most 15 s old.
 INTERVAL_SECONDS = 10.0
 LOOK_SECONDS = 0.5
 # How many jobs are written in each round: 20 writes per second for all jobs together. So if more
@@ -42,8 +42,8 @@ MOST_AT_ONCE = 10
 class _Known:
     """The newest values of one job.
 
-    `fresh` are the values that have not been written. `due` is the earliest time of the next write,
-    in monotonic seconds.
+    `fresh` is true if the values have not been written yet. `due` is the earliest time of the next
+    write, in monotonic seconds.
     """
 
     values: dict[str, Any] = field(default_factory=dict)
@@ -62,8 +62,8 @@ class ProgressWriter:
         self._known: dict[str, _Known] = {}
 
     def receive(self, owner: str, report: ProgressReport) -> None:
-        """Note a report of one of a job's launchers. If several ranks report the same value, the
-        last report counts.
+        """Note a report from a launcher of a job. If several ranks report the same value, the last
+        report wins.
         """
         key = self.jobs.key_of_owner(owner)
         if key is None:
@@ -76,8 +76,8 @@ class ProgressWriter:
         # A launcher sends its values again when it connects to a new operator.
         if values == known.values:
             return
-        # A learner that hangs still reports that it waits. The time is that of its last progress,
-        # so that an autoscaler does not add collectors to it.
+        # A learner that hangs still reports that it is waiting. `time` is the time of its last
+        # progress, so that an autoscaler does not add collectors because of such reports.
         moved = self._clock.now() - timedelta(seconds=report.idle_seconds or 0)
         known.values, known.time, known.fresh = values, format_time(moved), True
 
@@ -104,8 +104,8 @@ class ProgressWriter:
         known.fresh = known.time != part["progress"]["time"] or known.values != _dump_back(part)
 
     def newest(self, job: Metadata) -> JobProgress:
-        """Return the newest progress of a job, without that of its ranks. It need not have been
-        written yet, and an earlier operator, or the HTTP server, may have written it.
+        """Return the newest progress of a job, without that of its ranks. This progress may not
+        have been written yet, or an earlier operator or the HTTP server may have written it.
         """
         stored = read_progress(self.jobs.get((job.namespace, job.name)))
         known = self._known.get(job.uid)
@@ -139,7 +139,7 @@ class ProgressWriter:
             self.forget(uid)
         if key is None or body is None or not part:
             return
-        # Before a failed write is tried again, other jobs are written.
+        # If this write fails, other jobs are written before it is tried again.
         self._known[uid].due = self._clock.monotonic() + self._interval()
         # The response becomes the known state of the job without a reconciliation. So it must not
         # contain a change that the watch has not delivered yet: the event about this change would
@@ -152,7 +152,7 @@ class ProgressWriter:
             if error.not_found:
                 self.forget(uid)
             elif not error.conflict:  # the watch is about to deliver a newer version
-                log.info("%s/%s: will try again to write the progress: %s", *key, error)
+                log.info("%s/%s: will retry writing the progress: %s", *key, error)
             return
         self.jobs.put(response)
         self.wrote(uid, part)

@@ -44,12 +44,12 @@ Forget = Callable[[str], None]
 # gets its first status within FIRST_AT_LATEST_SECONDS.
 INTERVAL_SECONDS = {Pressure.SOON: 3.0, Pressure.RARELY: 10.0}
 FIRST_AT_LATEST_SECONDS = 10.0
-# Fields that no plan relies on, and the same of their parts. The operator works without them if the
-# CRD is older.
+# Fields of the status, and parts of fields, that no plan relies on. If the CRD is older and lacks
+# them, the operator works without them.
 FIGURES = frozenset({"goodput"})
 FIGURES_OF_PARTS = {"lastRenewal": frozenset({"lost"})}
-# The reason of the event about a job that is so large that its status cannot be stored. An event is
-# used, because a condition could not be stored.
+# The reason of the event on a job that is too large for its status to be stored. An event is used,
+# because a condition could not be stored either.
 TOO_LARGE_REASON = "TooLarge"
 
 
@@ -222,7 +222,7 @@ def _drop_invalid_field(body: Mapping[str, Any]) -> dict[str, None]:
 
 
 def _is_figure(name: str, change: Any) -> bool:
-    """Whether a change of a field of the status concerns only what no plan relies on."""
+    """Whether a change to a status field affects only values that no plan relies on."""
     parts = FIGURES_OF_PARTS.get(name)
     only_parts = parts is not None and isinstance(change, Mapping) and change.keys() <= parts
     return name in FIGURES or only_parts
