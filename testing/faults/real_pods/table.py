@@ -80,7 +80,7 @@ class Result:
             kind.done += 1
             if one.seconds is None:
                 kind.never += 1
-            # The recovery then waits for Kubernetes, so it says nothing about this fault.
+            # The recovery then waits for Kubernetes, so its time says nothing about this fault.
             elif given_up and not one.done.fault.is_a.given_up:
                 kind.beside.append(one.seconds)
             elif one.done.alone:

@@ -26,7 +26,7 @@ ELASTIC = {"minReplicas": 1, "maxReplicas": 8, "replicas": RANKS}
 JOBS = ("a", "b", "c", "d")
 CONVERGED_SECONDS = 240.0
 COUNTED_SECONDS = 30.0
-# How often a run is repeated in which kwok gave a pod a second address. That is a defect of kwok.
+# How often a run is repeated if kwok gave a pod a second address, which is a defect of kwok.
 TRIES = 3
 
 Trouble = Callable[[Lane], AbstractAsyncContextManager[None]]
