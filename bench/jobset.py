@@ -205,7 +205,7 @@ class Controller:
 
 
 def _patch(body: Json, patch: dict[str, Any]) -> None:
-    """Apply a JSON patch that replaces one webhook. ValueError if it is any other patch."""
+    """Apply a JSON patch that replaces one webhook. Raise ValueError for any other patch."""
     _, field_, index = patch["path"].split("/")
     if (patch["op"], field_) != ("replace", "webhooks"):
         raise ValueError(

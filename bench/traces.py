@@ -231,7 +231,7 @@ class Sources:
         return _floats([self.space.execute(name, "stat", "-c", "%.Y", RECEIVED)])
 
     def _newest(self, name: str, test: Callable[[Body], bool]) -> bool:
-        """Return the result of a test of the newest view of a pod."""
+        """Return whether the newest version of a pod in the watch passes a test."""
         return test(
             next(
                 pod for _, _, pod in reversed(self.diary.entries) if pod["metadata"]["name"] == name
