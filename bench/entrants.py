@@ -29,8 +29,8 @@ from planes import ROOT
 # How long the entrant is observed after the last job is running: events and statuses may still
 # follow.
 REST_SECONDS = 2.0
-# The variants of the operator: the addressing of the jobs, and additional arguments. Those with a
-# channel get an address for it, and a process that simulates the launchers.
+# The variants of the operator: the addressing of the jobs, and additional arguments. The variants
+# with a channel get an address for it, and a process that simulates the launchers.
 OPERATORS: dict[str, tuple[str, tuple[str, ...]]] = {
     "IP": ("IP", ("--launcher-delivery=InitContainer",)),
     "IP, image volume": ("IP", ("--launcher-delivery=ImageVolume",)),

@@ -175,7 +175,7 @@ class Sources:
     ) -> Iterator[tuple[str, float]]:
         """Yield the steps that this pod has completed, in order.
 
-        They can include steps of an earlier pod of the same name.
+        The steps can include those of an earlier pod of the same name.
         """
 
         def answers(verb: str, kind: str, agent: str, until: float = math.inf) -> list[float]:

@@ -2,9 +2,9 @@
 displays of a real job while one of its pods is deleted and re-created. The kubeconfig's cluster
 must have the operator and the image of the examples.
 
-The frames are drawn by the code of `watch` itself, one for each change. They are combined into one
-SVG that plays them with CSS. It needs no script and loads nothing from another host, so it also
-works on GitHub and in an offline copy of the site.
+The frames are drawn by the code of `watch` itself, one for each change. The frames are combined
+into one SVG that plays them with CSS. It needs no script and loads nothing from another host, so it
+also works on GitHub and in an offline copy of the site.
 """
 
 import asyncio

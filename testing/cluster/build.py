@@ -183,8 +183,8 @@ def find_go(progress: Progress) -> str:
 
 
 def go_environment(mod: str = "readonly") -> dict[str, str]:
-    """Return the environment of all Go builds. They have the same flags, because Go's cache has a
-    copy of each package per set of flags.
+    """Return the environment of all Go builds. All builds have the same flags, because Go's cache
+    has a copy of each package per set of flags.
 
     The compiler writes no debug information, which the linker would remove anyway. Stack traces of
     Go programs are not affected. The compiler is a new process for each package, so it collects no

@@ -97,8 +97,8 @@ class Kueue:
         )
 
     def used(self) -> int:
-        """Return how many pods have quota now, as Kueue counts them (pkg/workload): those that are
-        assigned, but at most those that have not given their quota back.
+        """Return how many pods have quota now, as Kueue counts them (pkg/workload): the assigned
+        pods, but at most as many as have not given their quota back.
         """
         return sum(map(quota_of, self.workloads()))
 

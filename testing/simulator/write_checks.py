@@ -232,8 +232,8 @@ class Judged(RuleBasedStateMachine):
                 assert status.ended, request
 
     def check_new_workload(self, request: Request) -> None:
-        """Check that a job gets a Workload only while it is suspended and has no other one, or gets
-        a larger one that replaces the one with which it runs.
+        """Check that a job gets a Workload only if it is suspended and has none, or if the Workload
+        is a larger replacement for the one with which the job runs.
         """
         assert self.kueue is not None
         others, status = self.kueue.workloads(), self.job.status

@@ -106,8 +106,8 @@ class Proxy:
         return len(chosen)
 
     def stall(self) -> None:
-        """Drop everything on the existing connections from now on. They stay open, and new
-        connections work.
+        """Drop everything on the existing connections from now on. The connections stay open, and
+        new connections work.
         """
         self._stalled |= self._connections
 

@@ -37,8 +37,9 @@ class Happened:
     """The results of one kind of fault.
 
     `done` and `missed` count how often it hit its target, and how often there was none. `seconds`
-    are the recovery times. Those of waves in which a node was given up are in `beside`, and those
-    of a leader without a Ready standby in `alone`. `never` counts targets that never recovered.
+    are the recovery times. The times of waves in which a node was given up are in `beside`, and the
+    times of a leader without a Ready standby are in `alone`. `never` counts targets that never
+    recovered.
     """
 
     done: int = 0

@@ -48,9 +48,9 @@ class Lived:
     """The course of a period with a fault.
 
     `first` and `whole` are the seconds to the first pod of the new job, and to the final state.
-    They count from the beginning of the fault or, if it ends by itself, from its end. `writes` and
-    `codes` are the operator's writes and exit codes; `wrong` lists the differences from the final
-    state without faults.
+    Both times count from the beginning of the fault or, if the fault ends by itself, from its end.
+    `writes` and `codes` are the operator's writes and exit codes; `wrong` lists the differences
+    from the final state without faults.
     """
 
     first: float

@@ -1,5 +1,5 @@
 """Faults of networks, apiservers and clocks, as functions for the proxy between the operator and
-the apiserver. They change what the operator receives.
+the apiserver. The functions change what the operator receives.
 """
 
 import json

@@ -1,4 +1,6 @@
-"""Recipes about etcd and the apiserver. They affect all namespaces, so each of them runs alone."""
+"""Recipes about etcd and the apiserver. These recipes affect all namespaces, so each of them runs
+alone.
+"""
 
 import asyncio
 import shutil
