@@ -8,7 +8,7 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dijob
 # than a build without it (measured: Debian's 3.11 and pyenv's).
 PYTHON := $(shell for p in /usr/bin/python3 python3; do \
 	$$p -IS -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
-# The name contains a hash of the lock file, so that all clones with the same locked dependencies share one environment.
+# The environment's name contains a hash of the lock file, so that all clones with the same locked dependencies share one environment.
 VENV := $(CACHE)/venv-$(shell { cat requirements-dev.txt; $(PYTHON) -IS -VV; } 2>/dev/null | sha256sum | cut -c1-12)
 PY := $(VENV)/bin/python
 export PYTHONPATH := operator:testing:tests/e2e:tests:images/dijob-runtime:bench
@@ -16,7 +16,7 @@ export PYTHONPATH := operator:testing:tests/e2e:tests:images/dijob-runtime:bench
 # cache was deleted. So only one run at a time uses it. macOS has no flock.
 export MYPY_CACHE_DIR := $(CACHE)/mypy-one-at-a-time
 ALONE := $(if $(shell command -v flock),flock $(CACHE)/mypy.lock)
-# Write .pyc files: every test starts operators and every pytest worker imports the tests, and each would compile them again.
+# Write .pyc files. Without them, every operator that a test starts and every pytest worker would compile the modules again.
 export PYTHONDONTWRITEBYTECODE :=
 # Hypothesis generates its Unicode tables once, which takes five seconds. Keep them in the cache.
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CACHE)/hypothesis
@@ -25,7 +25,7 @@ export HYPOTHESIS_STORAGE_DIRECTORY := $(CACHE)/hypothesis
 help: ## list all targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{gsub(/\$$\$$/, "$$"); printf "  make %-14s %s\n", $$1, $$2}'
 
-# No prerequisite: the hash in the name identifies the content, and the lock file of a fresh clone would always be newer.
+# This target has no prerequisite: the hash in its name identifies the content, and the lock file of a fresh clone would always be newer.
 # --no-deps: the lock file names every package. If pip resolves dependencies, it selects the newest release of an extra's package
 # (coverage[toml]) instead of the locked one, and then rejects it because of its hash.
 $(VENV)/ready:
@@ -36,7 +36,8 @@ $(VENV)/ready:
 	@$(PY) -m pip check >&2
 	@touch $@
 
-# Install packages that only one target needs into a folder of their own. $(1): their description, $(2): the time it takes, $(3): their lock file.
+# Install packages that only one target needs into a separate folder. $(1): their description, $(2): the time it takes, $(3): their lock
+# file.
 define APART
 @echo "==> $(1) into $(@D) ($(2))" >&2
 @rm -rf $(@D)
@@ -227,7 +228,7 @@ images-load: venv ## load the images into nodes: KIND=NAME, NODES="HOST HOST" (s
 	    $(FILE:%=--file %) $(IMAGES); fi
 
 .PHONY: version
-version: venv ## set the version in all files that contain it, and name the unreleased changes in CHANGELOG.md (VERSION=)
+version: venv ## set the version in all files that contain it, and put it above the unreleased changes in CHANGELOG.md (VERSION=)
 	@test -n "$(VERSION)" || { echo "VERSION is not set: make version VERSION=0.2.0" >&2; exit 2; }
 	@$(PY) images/version.py "$(VERSION)"
 
@@ -258,8 +259,8 @@ audit: bills ## query PyPI for known vulnerabilities of the locked packages, and
 # The e2e tests run with three workers, and each test file runs on one worker. The long files come first, or one worker would be idle at
 # the end. Files that compute (real DI-engine) alternate with files that wait, because three computing files at once take twice as
 # long. Every file is listed by name: pytest drops a file argument if a later folder argument contains it, and then uses the folder's
-# order. Three workers on two cores: with two workers, the cores were idle for a quarter of the e2e tests and a third of the apiserver
-# tests.
+# order. There are three workers on two cores. With two workers, the cores were idle during a quarter of the e2e tests and a third of the
+# apiserver tests.
 FIRST := $(patsubst %,tests/e2e/test_%.py,tasks_dqn first_steps learners_collectors queues doctor operators_node_loss healing redis \
 	from_slurm server network_policy failures runtimes first_events elastic launcher renewals policies topology mesh local cli stacks ui gate any_image examples room torchrun \
 	contract \
@@ -271,7 +272,7 @@ apiserver: cluster-build images ## tests with a real API server: invalid input, 
 	$(PY) -m pytest tests/chart tests/selftest tests/faults tests/apiserver -m "not long" -n 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: hostile
-hostile: cluster-build ## a tenant creates 1,000 random objects: the effect on other tenants (~6 min; SEED=)
+hostile: cluster-build ## measure how 1,000 random objects of one tenant affect other tenants (~6 min; SEED=)
 	DIJOB_HOSTILE_OBJECTS=1000 DIJOB_HOSTILE_STARTS=10 DIJOB_HOSTILE_REST=65 \
 	DIJOB_HOSTILE_SEED=$${SEED:-$$RANDOM} $(PY) -m pytest -s tests/faults/test_hostile.py
 
@@ -279,7 +280,7 @@ hostile: cluster-build ## a tenant creates 1,000 random objects: the effect on o
 scale: cluster-build ## restart the operator with 1,000 jobs and 4,000 pods, and measure it (~2.5 min)
 	DIJOB_SCALE_JOBS=1000 $(PY) -m pytest -s tests/faults/test_scale.py
 
-# libfaketime (a Debian package) sets the operator's clock wrong. Without it, rows T15 fail.
+# libfaketime (a Debian package) shifts the operator's clock. Without this library, the rows T15 fail.
 .PHONY: faults
 faults: cluster-build ## inject faults of networks, API servers, nodes and clocks, and print a table of the results (SEED=, ROWS=, JSON=FILE, CHANNEL=1)
 	@if [ $$(id -u) -eq 0 ] && command -v apt-get >/dev/null && ! dpkg -s libfaketime >/dev/null 2>&1; then \
@@ -347,7 +348,7 @@ field: cluster-build images ## regression tests for user inputs that once failed
 	@$(PY) -m pytest tests/field -q $(if $(CASE),-k $(CASE))
 
 .PHONY: first-events
-first-events: cluster-build images ## delivery of the first events of each process, with and without the launcher's wait, 20 runs each (~35 min)
+first-events: cluster-build images ## test the delivery of the first events of each process, with and without the launcher's wait, 20 runs each (~35 min)
 	$(PY) -m pytest -s tests/e2e/test_first_events.py -m long
 
 .PHONY: long

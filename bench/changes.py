@@ -96,7 +96,9 @@ async def scale(kube: Kube, namespace: str, job: str, replicas: int) -> Starts:
 
 
 def lost_of(shape: Shape) -> dict[str, str]:
-    """Return a tenth of the pods of these jobs, as names of pods with the names of their jobs."""
+    """Choose a tenth of the pods of these jobs. Return the pods' names with the names of their
+    jobs.
+    """
     places = (divmod(number, shape.ranks) for number in range(FIRST_LOST, shape.pods, LOST_OF))
     return {f"job{job}-{rank}": f"job{job}" for job, rank in places}
 

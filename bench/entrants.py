@@ -1,8 +1,8 @@
 """The entrants of the benchmark, and the cost of one run of each: bare clients (the floors), the
 operator with each kind of addressing, and JobSet if JOBSET_BIN names its program.
 
-Every run has a namespace of its own, and an operator or controller of its own. So caches and memory
-of an earlier run do not influence a later one.
+Every run has its own namespace and its own operator or controller. So caches and memory of an
+earlier run do not influence a later one.
 """
 
 import asyncio
@@ -29,8 +29,8 @@ from planes import ROOT
 # How long the entrant is observed after the last job is running: events and statuses may still
 # follow.
 REST_SECONDS = 2.0
-# The variants of the operator: the addressing of the jobs, and additional arguments. Those with a
-# channel get an address for it, and a process that plays the launchers.
+# The variants of the operator: the addressing of the jobs, and additional arguments. The variants
+# with a channel get an address for it, and a process that simulates the launchers.
 OPERATORS: dict[str, tuple[str, tuple[str, ...]]] = {
     "IP": ("IP", ("--launcher-delivery=InitContainer",)),
     "IP, image volume": ("IP", ("--launcher-delivery=ImageVolume",)),

@@ -2,8 +2,8 @@
 advance. It is the lower bound with which the operator is compared.
 
 The client imports nothing of the operator, so that it cannot share its inefficiencies. Its pods are
-files: bare (one container, which gets no addresses), waiting (the container's program waits for the
-addresses itself) and gated (an init container waits for them).
+defined in files: bare (one container, which gets no addresses), waiting (the container's program
+waits for the addresses itself) and gated (an init container waits for them).
 """
 
 import asyncio

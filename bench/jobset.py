@@ -1,7 +1,7 @@
 """JobSet as an entrant of the benchmark, for comparison with an established project.
 
-Its controller and webhooks run on the loopback interface. They come from a checkout of its source
-in which the program has been built (docs/performance.md explains how).
+Its controller and webhooks run on the loopback interface. Both come from a checkout of JobSet's
+source in which the program has been built (docs/performance.md explains how).
 """
 
 import asyncio
@@ -187,7 +187,7 @@ class Controller:
     def webhooks(self, authority: str) -> list[Json]:
         """Return JobSet's webhook configurations, changed so that they call this process.
 
-        They include the patches of JobSet's own installation.
+        The configurations include the patches of JobSet's own installation.
         """
         folder = self.components / "webhook"
         made: list[Json] = list(yaml.safe_load_all((folder / "manifests.yaml").read_text()))
@@ -205,7 +205,7 @@ class Controller:
 
 
 def _patch(body: Json, patch: dict[str, Any]) -> None:
-    """Apply a JSON patch that replaces one webhook. ValueError if it is any other patch."""
+    """Apply a JSON patch that replaces one webhook. Raise ValueError for any other patch."""
     _, field_, index = patch["path"].split("/")
     if (patch["op"], field_) != ("replace", "webhooks"):
         raise ValueError(

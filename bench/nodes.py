@@ -51,7 +51,7 @@ def main():
 
 
 def light(name: str, **spec: Any) -> list[Body]:
-    """Return a job of light peers whose first line of output is the time of its printing."""
+    """Return a job of light peers whose first line of output is the time at which it is printed."""
     command = ["/bin/bash", "-c", f"{FIRST_LINE}light-peer --forever"]
     return [job(name, {"command": command}, **{"replicas": RANKS, "backoffLimit": 0, **spec})]
 

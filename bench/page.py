@@ -34,7 +34,9 @@ def show(blocks: Mapping[str, str]) -> None:
 
 
 def filled(page: str, blocks: Mapping[str, str]) -> str:
-    """Return the page with these tables in their places. KeyError if the page has no such place."""
+    """Return the page with these tables in their places. Raise KeyError if the page lacks such a
+    place.
+    """
     for name, text in blocks.items():
         begin, end = edges(name)
         before, _, rest = page.partition(begin)

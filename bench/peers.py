@@ -2,7 +2,8 @@
 
 The same program in the same image runs as each entrant's job: four ranks of a torch.distributed
 group on the two nodes of the test cluster. The nodes share this machine, so there must be no other
-load on it. Each round has a run of each entrant, so that a slow minute does not hit only one.
+load on it. Each round has a run of each entrant, so that a slow minute does not affect only one
+entrant.
 """
 
 import argparse
@@ -91,7 +92,7 @@ def measured(name: str, figure: str, group: Group, act: Callable[[], None], old:
 
 
 def number(lines: list[Connected]) -> int:
-    """Return the number of the present group."""
+    """Return the number of the current group."""
     return complete(lines, RANKS)[0].group
 
 

@@ -26,7 +26,7 @@ class Machine:
 
     @staticmethod
     def here() -> "Machine":
-        """Return this machine at the present time."""
+        """Return this machine with its current load."""
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         today, load = datetime.now(UTC).date().isoformat(), round(os.getloadavg()[0], 1)
         return Machine(today, os.cpu_count() or 0, round(memory / 2**30), load)

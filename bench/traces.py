@@ -175,7 +175,7 @@ class Sources:
     ) -> Iterator[tuple[str, float]]:
         """Yield the steps that this pod has completed, in order.
 
-        They can include steps of an earlier pod of the same name.
+        The steps can include those of an earlier pod of the same name.
         """
 
         def answers(verb: str, kind: str, agent: str, until: float = math.inf) -> list[float]:
@@ -231,7 +231,7 @@ class Sources:
         return _floats([self.space.execute(name, "stat", "-c", "%.Y", RECEIVED)])
 
     def _newest(self, name: str, test: Callable[[Body], bool]) -> bool:
-        """Return the result of a test of the newest view of a pod."""
+        """Return whether the newest version of a pod in the watch passes a test."""
         return test(
             next(
                 pod for _, _, pod in reversed(self.diary.entries) if pod["metadata"]["name"] == name

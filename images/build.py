@@ -1,5 +1,5 @@
-"""Build the project's container images into the cache as docker archives, each only when its inputs
-changed.
+"""Builds the project's container images as docker archives in the cache. An image is rebuilt only
+if its inputs have changed.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from catalogue import (
 from golang import find_go
 from steps import SANDBOX, BuildError, Step, pip_secrets, say
 
-# The layers of the operator's image, so that after a change to its code only the code is copied and
-# compiled. Docker has its own layer cache.
+# A cache of the layers of the operator's image. With this cache, a build after a change to the
+# operator's code only copies and compiles the code. Docker has its own layer cache.
 LAYERS = CACHE / "layers"
 LAYERS_LIMIT = 2e9
 # For switching between two branches, the image of the previous inputs is kept as well if it is
@@ -56,7 +56,7 @@ TOOLS = {
 
 def check_machine(image: Image) -> None:
     """Check disk space and tools before a build that takes minutes, and install missing tools from
-    Debian. BuildError if the build cannot work here.
+    Debian. Raise BuildError if the build cannot work here.
     """
     free = shutil.disk_usage(CACHE).free / 1e9
     if free < image.free_gb:
@@ -95,14 +95,14 @@ def prepared_context(name: str, step: Step, work: Path) -> Path:
         mirror = next(line.split()[1] for line in debian_sources() if line.split()[2] == "bookworm")
         step.run(*SANDBOX, script, str(context), str(sources), mirror)
     else:
-        # The sandbox needs root; with Docker, the build does not.
+        # The build needs root only without Docker, because of the sandbox.
         sandbox = [] if docker_has_slim() else SANDBOX
         step.run(*sandbox, script, find_go(), image.arch, str(context), sys.executable)
     return context
 
 
 def on_rootfs(dockerfile: str) -> str:
-    """Return the last stage of a Dockerfile with a rootfs.tar instead of its base image and of its
+    """Return the last stage of a Dockerfile, in which a rootfs.tar replaces the base image and the
     RUN and COPY instructions.
     """
     stage = dockerfile.rpartition("\nFROM ")[2].partition("\n")[2]
@@ -154,8 +154,8 @@ def build_with_buildah(name: str, out: Path, step: Step, work: Path) -> None:
 
 
 def cached(name: str) -> bool:
-    """Whether the cache has the image of the current inputs. If so, update its access time, by
-    which old archives are removed.
+    """Return whether the cache has the image of the current inputs. If so, update the archive's
+    access time, which decides when the archive is removed.
     """
     target = archive(name)
     if target.exists():
@@ -246,7 +246,7 @@ def with_base(names: list[str]) -> list[str]:
 
 
 def parsed() -> argparse.Namespace:
-    """Parse the command line, and set the architecture that it names in the catalog."""
+    """Parse the command line, and set the architecture of `--arch` in the catalog."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "names",
@@ -276,8 +276,8 @@ def parsed() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Build the images of the command line. Exit code 1 with one message on an error, 130 after an
-    interrupt.
+    """Build the images that the command line names. Exit code 1 with one message on an error, 130
+    after an interrupt.
     """
     options = parsed()
     signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))

@@ -1,7 +1,8 @@
 """`make release VERSION=...`: writes all artifacts of a version to a folder, ready to be pushed.
 
-They are the images as OCI archives, the Helm chart, the wheels of the operator with its command
-line and of the runtime in pods, an SBOM for each image, notes, and SHA256SUMS. It pushes nothing.
+The artifacts are the images as OCI archives, the Helm chart, the wheels of the operator with its
+command line and of the runtime in pods, an SBOM for each image, notes, and SHA256SUMS. It pushes
+nothing.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def said(texts: Mapping[str, str]) -> dict[str, set[str]]:
 
 
 def checked(version: str, texts: Mapping[str, str]) -> None:
-    """Raise BuildError with each file that contains another version."""
+    """Raise BuildError if files contain another version, with a list of these files."""
     wrong = [
         f"{place} has {', '.join(sorted(found)) or 'none'}"
         for place, found in said(texts).items()
@@ -56,7 +57,7 @@ def checked(version: str, texts: Mapping[str, str]) -> None:
 
 def section(changelog: str, version: str) -> str:
     """Return the section of a version in CHANGELOG.md, or the unreleased changes for a version that
-    ends in -dev. BuildError if there is none.
+    ends in -dev. Raise BuildError if there is none.
     """
     heading = UNRELEASED if version.endswith("-dev") else version
     parts = re.split(r"(?m)^## (.+)$", changelog)

@@ -54,12 +54,12 @@ OPERATOR_INPUTS = (
     ".dockerignore",
     "requirements.txt",
     "operator/dijob",
-    # The page in the cluster.
+    # The web UI in the cluster.
     "operator/dijob_extras/__init__.py",
     "operator/dijob_extras/ui",
 )
-# Commands for users' machines. Changes to them do not rebuild the operator's image. The page uses
-# the rest of the command line, and the client.
+# Commands for users' machines. Changes to them do not rebuild the operator's image. The web UI uses
+# the client and the rest of the command line.
 NOT_OPERATOR = tuple(
     f"operator/dijob/cli/{name}" for name in ("commands", "copying", "doctor", "explain")
 )
@@ -115,7 +115,7 @@ IMAGES = {
     ),
     "py313": Image("dijob/ditask:0.5.3-py313", "images/py313", ("images/py313",), 300, 9),
 }
-# The images of `make images`, in this order. py313 is built only by name.
+# The images of `make images`, in this order. py313 is built only if it is named.
 ORDER = ("launcher", "stacks", "light", "operator", "ditask")
 OF_ANY_ARCH = ("launcher", "stacks", "operator")
 # Images built from scratch with static programs, without Debian.
@@ -123,7 +123,7 @@ STATIC = ("launcher", "stacks")
 
 
 def for_arch(arch: str) -> None:
-    """Set the architecture of the images of OF_ANY_ARCH.
+    """Set the architecture of the images in OF_ANY_ARCH.
 
     A Docker engine runs the operator's Dockerfile for another architecture by emulation. Without a
     Docker engine, CROSS is the context.

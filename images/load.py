@@ -1,7 +1,7 @@
 """`make images-load`: loads image archives into the nodes of a cluster, without a registry.
 
-For kind, it uses kind's own command. For other nodes, it runs containerd's `ctr`, which reads the
-archive from its standard input, through ssh or another command that runs a program on the node.
+For kind, it uses kind's own command. For other nodes, it runs containerd's `ctr` on the node,
+through ssh or another command. `ctr` reads the archive from its standard input.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class Import:
 
 
 def imports(where: Where, archives: Sequence[Path]) -> list[Import]:
-    """Return the commands that load each archive into each node. BuildError if no node is named."""
+    """Return the commands that load each archive into each node. Raise BuildError if no node is
+    named.
+    """
     if where.kind:
         kind = ("kind", "load", "image-archive")
         return [Import((*kind, str(each), f"--name={where.kind}")) for each in archives]
@@ -53,13 +55,13 @@ def imports(where: Where, archives: Sequence[Path]) -> list[Import]:
     if not nodes:
         raise BuildError(
             "no nodes are given: use KIND=NAME for a kind cluster, NODES='HOST HOST' for hosts with"
-            " ssh, or ENTER='COMMAND' for a command that runs another one on a node"
+            " ssh, or ENTER='COMMAND' for a command that runs commands on a node"
         )
     return [Import(node, each) for each in archives for node in nodes]
 
 
 def load(one: Import) -> None:
-    """Run the command. BuildError with the end of its output if it fails."""
+    """Run the command. If it fails, raise BuildError with the end of its output."""
     try:
         with (one.stdin or Path("/dev/null")).open("rb") as stdin:
             done = subprocess.run(one.argv, stdin=stdin, capture_output=True, check=False)
@@ -71,7 +73,7 @@ def load(one: Import) -> None:
 
 
 def parsed(argv: Sequence[str]) -> tuple[Where, list[Path]]:
-    """Parse the command line. BuildError if an image is unknown or not built."""
+    """Parse the command line. Raise BuildError if an image is unknown or not built."""
     parser = argparse.ArgumentParser(prog="python3 images/load.py", description=__doc__)
     parser.add_argument("--kind", default="", metavar="NAME", help="a kind cluster")
     parser.add_argument("--node", action="append", default=[], metavar="HOST", help="through ssh")

@@ -175,7 +175,9 @@ def bill(reference: str, archive: Path) -> Json:
 
 
 def main() -> int:
-    """Build the images of the command line if the cache lacks them, and write their SBOMs."""
+    """Write the SBOMs of the images that the command line names. Images that the cache lacks are
+    built.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(IMAGES)}")
     names = parser.parse_args().names or list(ORDER)

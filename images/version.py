@@ -17,7 +17,9 @@ CHANGELOG = "CHANGELOG.md"
 
 
 def with_version(text: str, pattern: str, version: str) -> str:
-    """Return the text of a file with another version. The pattern's group is the old one."""
+    """Return the text of a file with its version replaced. The pattern's group matches the old
+    version.
+    """
 
     def replaced(match: re.Match[str]) -> str:
         begin, end = match.start(1) - match.start(), match.end(1) - match.start()
@@ -37,7 +39,7 @@ def with_heading(changelog: str, version: str, day: date) -> str:
 
 
 def main() -> int:
-    """Write the files, and print their names. Exit code 2 for a version of another form."""
+    """Write the files, and print their names. Exit code 2 if the version has an invalid form."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("version")
     version = parser.parse_args().version

@@ -1,4 +1,4 @@
-"""Runs the program that plays the launchers of simulated pods (launchers/main.go)."""
+"""Runs the program that simulates the launchers of simulated pods (launchers/main.go)."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ class Launchers:
     port: int
 
     async def lists(self) -> dict[str, dict[str, str]]:
-        """Return what each launcher has been told, as annotations, by the uid of its pod."""
+        """Return the annotations that each launcher has received, by the uid of its pod."""
         said: dict[str, dict[str, str]] = (await self._launchers())["lists"]
         return {
             uid: {f"{GROUP}/{key}": text for key, text in known.items()}
@@ -38,7 +38,7 @@ class Launchers:
         return int((await self._launchers())["received"])
 
     async def lead(self, services: Mapping[str, tuple[str, ...]]) -> None:
-        """Set which addresses are behind which address, like the endpoints of a Service."""
+        """Set the addresses to which each address leads, like the endpoints of a Service."""
         url = f"http://127.0.0.1:{self.port}/services"
         async with aiohttp.request("PUT", url, json=services, raise_for_status=True):
             pass
@@ -53,8 +53,8 @@ class Launchers:
 async def play_launchers(
     access: Access, namespace: str, *, strict: bool = False
 ) -> AsyncIterator[Launchers]:
-    """Play the launchers of the pods of a namespace. If `strict`, a refused report is an error. The
-    CPU time of the program is not measured: on real nodes, the launchers run in the pods.
+    """Simulate the launchers of the pods of a namespace. If `strict`, a refused report is an error.
+    The CPU time of the program is not measured: on real nodes, the launchers run in the pods.
     """
     program = await asyncio.to_thread(build_program, SOURCES, "launchers", LAUNCHER)
     with tempfile.NamedTemporaryFile("w") as authority:
@@ -69,7 +69,7 @@ async def play_launchers(
         try:
             assert process.stdout
             yield Launchers(int(await process.stdout.readline()))
-            assert process.returncode is None, "the program that plays the launchers has ended"
+            assert process.returncode is None, "the program that simulates the launchers has ended"
         finally:
             if process.returncode is None:
                 process.kill()

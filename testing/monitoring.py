@@ -46,7 +46,7 @@ def queries() -> list[tuple[str, str]]:
 
 def _filled(expr: str) -> str:
     expr = expr.replace("$__rate_interval", "20s").replace("$__range", "20s").replace("$job", ".*")
-    assert "$" not in expr, f"a variable that nobody fills in: {expr}"
+    assert "$" not in expr, f"a variable without a value: {expr}"
     return expr
 
 

@@ -1,9 +1,9 @@
 """Ports on this machine for servers that tests start.
 
-A port that the kernel chooses is not safe: until the server listens, the kernel can give it to a
-client's connection, or another process of the tests can be given it. So the ports here are below
-the kernel's range for clients, each of xdist's workers has a range of its own, and a process is
-given a port a second time only after all other ports of its range.
+A port that the kernel chooses is not safe: until the server listens, the kernel can assign it to a
+client's connection or to another process of the tests. So these ports are below the kernel's range
+for clients, and each xdist worker has its own range. A process gets a port a second time only after
+all other ports of its range.
 """
 
 import errno
@@ -37,8 +37,8 @@ def ports_of(worker: str) -> range:
 
 @cache
 def _candidates(worker: str) -> Iterator[int]:
-    """Return the ports in a random order, again and again: two runs at a time rarely begin with the
-    same port.
+    """Return an endless iterator over the ports in a random order, so that two simultaneous runs
+    rarely begin with the same port.
     """
     return cycle(random.sample(ports_of(worker), PER_WORKER))
 

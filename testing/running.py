@@ -12,7 +12,9 @@ from planes import ROOT
 
 @contextmanager
 def running_module(module: str, log: Path, *arguments: str) -> Iterator[None]:
-    """Run `python -m MODULE` with its output in `log`. At the end, SIGTERM must end it with 0."""
+    """Run `python -m MODULE` with its output in `log`. At the end, the process must exit with 0 on
+    SIGTERM.
+    """
     argv = [sys.executable, "-m", module, *arguments]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
     with log.open("ab") as out:

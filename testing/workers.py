@@ -1,8 +1,8 @@
-"""Names for what several of xdist's workers have at a time.
+"""Names for clusters that several xdist workers use at the same time.
 
-xdist kills a worker that has not ended 10 s after an interruption, and a cluster that is being
-taken down, or a test that waits, needs longer. So each worker writes down which clusters it may
-start, and the process that started the workers removes those that are left (the hooks below, which
+xdist kills a worker that has not ended 10 s after an interruption, but a worker that is taking down
+a cluster, or whose test is waiting, may need longer. So each worker records which clusters it may
+start, and the process that started the workers removes the remaining ones (the hooks below, which
 tests/conftest.py imports).
 """
 
@@ -18,8 +18,8 @@ KEEP = "DIJOB_E2E_KEEP"
 
 
 def own(name: str) -> str:
-    """Return the name of a cluster, with the worker's name appended if there are workers: each has
-    its own clusters.
+    """Return the name of a cluster. If there are workers, the worker's name is appended, because
+    each worker has its own clusters.
     """
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     if not worker:
@@ -33,14 +33,14 @@ def own(name: str) -> str:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Before xdist starts the workers, which inherit the environment."""
+    """Create the file of names before xdist starts the workers, which inherit the environment."""
     if _starts_workers(session.config):
         handle, os.environ[CLAIMS] = tempfile.mkstemp(prefix="dijob-test-clusters-")
         os.close(handle)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """After the last worker has ended, however it ended."""
+    """Remove the remaining clusters after the last worker has ended, however it ended."""
     if not _starts_workers(config) or CLAIMS not in os.environ:
         return
     # The unit tests have workers and no clusters: they do not need the package.

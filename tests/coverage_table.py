@@ -1,7 +1,7 @@
 """Prints the coverage of each package of the operator, and exits with 1 if a package is below its
 minimum.
 
-Use: python tests/coverage_table.py, after a run of pytest with --cov (make coverage).
+Usage: python tests/coverage_table.py, after a run of pytest with --cov (make coverage).
 """
 
 import json

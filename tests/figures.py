@@ -1,7 +1,7 @@
 """Prints figures of the code next to their goals: names, comments, sizes, pages.
 
-Use: python tests/figures.py [BASE] (make figures BASE=77028d8). With a commit as BASE, its figures
-are printed as well. Only one figure is enforced: no class name is used twice in the product
+Usage: python tests/figures.py [BASE] (make figures BASE=77028d8). With a commit as BASE, its
+figures are printed as well. Only one figure is enforced: no class name is used twice in the product
 (tests/unit/repository/test_figures.py).
 """
 
@@ -106,7 +106,7 @@ def figures(root: Path) -> dict[str, str]:
     }
 
 
-# By the name of the figure.
+# The goals by the name of the figure.
 GOALS = {
     "functions with a one-word name": "<= 50 %",
     "class names of two or more classes": "0",

@@ -94,7 +94,7 @@ class Result:
     skipped: int
     seconds: int
     day: str
-    # Names with the first line of the reason; for failures, names only.
+    # The names of tests: skipped ones with the first line of the reason, failed ones without.
     why: list[str] = field(default_factory=list)
 
 

@@ -17,7 +17,7 @@ from compared.record import Connected, parse
 
 NAME = "by hand"
 PORT = 29500
-# In the node's own /var.
+# This folder is in the node's own /var.
 SOURCE = "/var/tmp/peers"
 
 
@@ -30,7 +30,7 @@ class Processes:
         self.folder.mkdir(exist_ok=True)
         self.ended = threading.Event()
         self.threads: list[threading.Thread] = []
-        # The number of starts of each rank: the output of an earlier one is not read.
+        # The number of starts of each rank. The output of an earlier start is not read.
         self.starts = [0] * RANKS
         self.mark = time.time_ns() // 1_000_000 % 100_000_000
         for node in self.nodes:
@@ -53,7 +53,7 @@ class Processes:
         self._kill(rank)
 
     def settled(self) -> None:
-        """Nothing follows after the last connection."""
+        """Return immediately: nothing happens after the last connection."""
 
     def state(self) -> str:
         return f"starts of the ranks: {self.starts}"
@@ -103,5 +103,5 @@ class Processes:
 
     def _kill(self, rank: int) -> None:
         command = self._ctr(self.nodes[rank], "tasks", "kill", "--signal=SIGKILL", self._id(rank))
-        # It may have ended already.
+        # The process may have ended already.
         subprocess.run(command, capture_output=True, check=False)

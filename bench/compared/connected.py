@@ -35,7 +35,7 @@ def connected() -> int:
 
 
 def main() -> None:
-    # PID 1 ignores a signal without a handler, and the pod would wait for the end of its grace.
+    # PID 1 ignores a signal without a handler, and the pod would wait for its whole grace period.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(143))
     dist.init_process_group("gloo", timeout=PATIENCE)
     group = connected()

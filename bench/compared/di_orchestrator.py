@@ -1,5 +1,5 @@
-"""DI-orchestrator, the last release: it sets the names of all pods, and each pod's rank. Its users
-derive torch's variables from these, and wait until the master's name resolves.
+"""The last release of DI-orchestrator. It sets the names of all pods, and each pod's rank. Its
+users derive torch's variables from these, and wait until the master's name resolves.
 """
 
 from manifests import API_VERSION, MAIN
@@ -20,7 +20,7 @@ RELEASE = Release(
 
 
 def prelude(work: Work) -> str:
-    """Return what users write: nothing waits for the names of DI_NODES."""
+    """Return the lines that users write, because nothing waits for the names in DI_NODES."""
     if work.program.torch:
         return f"""{AWAIT}
 export RANK=$DI_RANK WORLD_SIZE={RANKS} MASTER_ADDR=${{DI_NODES%%,*}} MASTER_PORT=29500
@@ -31,7 +31,7 @@ await $DI_NODES"""
 
 
 def job(work: Work) -> Body:
-    # It sets restartPolicy: Never itself.
+    # DI-orchestrator itself sets restartPolicy: Never.
     pod = pod_spec(work, MAIN, {"diengine/job": work.name}, prelude(work))
     task = {"name": "rank", "type": "none", "replicas": RANKS, "template": {"spec": pod}}
     spec = {"backoffLimit": FAILURES, "tasks": [task]}

@@ -34,7 +34,9 @@ def job(work: Work) -> Body:
 
 @contextmanager
 def installed(cluster: Cluster) -> Iterator[None]:
-    """Install the chart, and remove it with its CRD, which DI-orchestrator's has the name of."""
+    """Install the chart. At the end, remove it with its CRD, because DI-orchestrator's CRD has the
+    same name.
+    """
     install(cluster, archive("operator"), rf"nodeSelector.kubernetes\.io/hostname={HOME_NODE}")
     try:
         yield

@@ -1,5 +1,5 @@
-"""What every entrant has: its installation, its job of the common pods, and the way in which its
-ranks find each other.
+"""The parts of every entrant: its installation, its job with the common pods, and how its ranks
+find each other.
 """
 
 import os
@@ -20,9 +20,9 @@ from space import Body
 
 from compared.program import BEGIN, CODE, STATE, Work
 
-# A pod on a node that has lost power is evicted after these seconds, with every entrant.
+# With every entrant, a pod on a node that has lost power is evicted after this many seconds.
 LOST_NODE_SECONDS = 10
-# All operators run on the first node, so that the loss of the other one does not concern them.
+# All operators run on the first node, so that the loss of the second node does not affect them.
 HOME_NODE, LOST_NODE = "node-1", "node-2"
 FAILURES = 20  # more than a measurement causes
 
@@ -73,7 +73,8 @@ def pod_spec(
         "containers": [main],
         "volumes": [
             {"name": "code", "configMap": {"name": f"{work.name}-code"}},
-            # Both nodes share this machine, so a folder of it stands for a network file system.
+            # Both nodes share this machine, so a folder of the machine replaces a network file
+            # system.
             {"name": "state", "hostPath": {"path": work.state}},
         ],
         "terminationGracePeriodSeconds": 2,
@@ -97,7 +98,7 @@ class Release:
     program: str  # the program's path in its image
     deployment: str  # NAMESPACE/NAME of its controller
     manifests: str  # in the checkout: a file, or a folder for `kubectl kustomize`
-    build: str  # how to build it, for the message that it is missing
+    build: str  # how to build it, for the message about a missing program
     arguments: tuple[str, ...] = ()  # in addition to those of the manifests
     files: Mapping[str, str] = field(default_factory=dict)  # further files of its image
 
@@ -115,7 +116,8 @@ class Release:
         reach_services(cluster)
         objects = self._objects(cluster, self.binary.parents[1] / self.manifests)
         told = yaml.safe_dump_all(objects)
-        # On the server's side: a CRD of a job is too large for the annotation of a client's apply.
+        # Server-side apply, because a job's CRD is too large for the annotation of a client-side
+        # apply.
         apply = ("apply", "--server-side", "--force-conflicts", "-f", "-")
         try:
             cluster.run_kubectl(*apply, stdin=told)
@@ -129,8 +131,8 @@ class Release:
             cluster.run_kubectl(*gone, stdin=told, timeout=120)
 
     def _certified(self, cluster: Cluster, objects: Sequence[Body]) -> None:
-        """If the controller writes its own certificate into a secret, start it again when it has.
-        A kubelet delivers the change of a mounted secret only after a minute or more.
+        """If the controller writes its own certificate into a Secret, wait for that and restart the
+        controller. A kubelet delivers a change of a mounted Secret only after a minute or more.
         """
         for secret in (each for each in objects if each["kind"] == "Secret"):
             space, name = (secret["metadata"][key] for key in ("namespace", "name"))
@@ -164,7 +166,7 @@ class Release:
             if each["kind"] == "Deployment":
                 spec = each["spec"]["template"]["spec"]
                 spec["nodeSelector"] = {"kubernetes.io/hostname": HOME_NODE}
-                # The image has no user of its own, and some manifests forbid root.
+                # The image defines no user, and some manifests forbid root.
                 spec.setdefault("securityContext", {})["runAsUser"] = 65532
                 for container in spec["containers"]:
                     container |= {"image": self.image, "imagePullPolicy": "IfNotPresent"}
@@ -178,8 +180,8 @@ class Release:
 
 
 def reach_services(cluster: Cluster) -> None:
-    """Route the control plane's calls of Services (webhooks) through HOME_NODE, whose kube-proxy
-    knows them. The test cluster's control plane has no kube-proxy.
+    """Route the control plane's calls to Services (webhooks) through HOME_NODE, whose kube-proxy
+    knows the Services. The test cluster's control plane has no kube-proxy.
     """
     via = cluster.node(HOME_NODE).addresses[0]
     ip(require(cluster.state, "network"), "route", "replace", IPV4.services, "via", via)

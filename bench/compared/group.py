@@ -1,4 +1,4 @@
-"""A group of four ranks that one entrant has started, in a namespace of its own."""
+"""A group of four ranks that one entrant has started, in its own namespace."""
 
 import shutil
 import tempfile
@@ -20,7 +20,7 @@ NAME = "world"
 
 
 class Group(Protocol):
-    """Ranks that can be started and lost. `lines` is what the present processes have printed."""
+    """Ranks that can be started and lost. `lines` returns what current processes have printed."""
 
     def start(self) -> None: ...
     def lines(self) -> list[Connected]: ...
@@ -43,7 +43,7 @@ class Pods:
         self.space.until("the default service account", self._no_account, 30)
 
     def start(self) -> None:
-        """Apply the job. Its ConfigMap is in the same file, as users have it."""
+        """Apply the job. Its ConfigMap is in the same file, as in a user's manifest."""
         self.space.apply(*objects(self.entrant, Work(NAME, self.program, str(self.folder))))
 
     def lines(self) -> list[Connected]:
@@ -58,7 +58,7 @@ class Pods:
         self.space.kubectl("delete", "pod", name, "--wait=false")
 
     def lose_node(self) -> None:
-        """Cut the power of LOST_NODE. Its pods cannot be asked any more."""
+        """Cut the power of LOST_NODE. Its pods can no longer be queried."""
         self.lost = LOST_NODE
         self.space.cluster.stop_node(LOST_NODE)
 
@@ -95,17 +95,17 @@ class Pods:
         return self.space.api.pods(self.space.name, "")
 
     def trained(self) -> dict[str, Trained]:
-        """Return what each present pod of the DQN has printed."""
+        """Return what each current pod of the DQN has printed."""
         logs = ((name, parse_dqn(log)) for name, log in self._logs(timestamps=True))
         return {name: said for name, said in logs if said}
 
     def _ranks(self) -> dict[str, Connected]:
-        """Return what each present pod has printed last."""
+        """Return what each current pod has printed last."""
         logs = ((name, parse(log)) for name, log in self._logs())
         return {name: line for name, line in logs if line}
 
     def _logs(self, **how: object) -> Iterator[tuple[str, str]]:
-        """Yield the logs of the present containers of all pods."""
+        """Yield the logs of the current containers of all pods."""
         for pod in self._pods():
             there = pod["spec"].get("nodeName") not in ("", self.lost)
             if there and "deletionTimestamp" not in pod["metadata"]:

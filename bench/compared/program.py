@@ -8,10 +8,11 @@ from archives import ROOT
 
 CODE, STATE = "/code", "/state"
 RANKS = 4
-# How users begin their script: when the container began is a figure of its own.
+# The first line of each user's script. It records when the container began, which is a separate
+# figure.
 BEGIN = "export BEGUN=$(date +%s.%N)"
-# The wait for DNS, for programs that do not retry a name that does not exist yet. `$1` is a list
-# with commas.
+# The wait for DNS, for programs that do not retry a name that does not exist yet. `$1` is a
+# comma-separated list.
 AWAIT = """await() {
   for name in ${1//,/ }; do until getent hosts $name >/dev/null; do sleep 0.2; done; done
 }"""

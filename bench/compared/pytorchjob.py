@@ -38,7 +38,7 @@ RELEASE = Release(
 
 
 def prelude(work: Work) -> str:
-    """Return what users write for DI-engine; for torch, nothing."""
+    """Return the lines that users write for DI-engine. Programs with torch need none."""
     if work.program.torch:
         return ""
     hosts = [

@@ -27,7 +27,7 @@ _LINE = re.compile(
 )
 
 
-# With the timestamp that the kubelet has put before each line.
+# Each line begins with the kubelet's timestamp.
 _ROLE = re.compile(r"^\S+ role (\w*) rank (\d+)$", re.M)
 _EVALUATED = re.compile(r"^(\S+) .*Episode Return\(", re.M)
 _REACHED = re.compile(r"^(\S+) .*: the training is complete", re.M)
@@ -45,7 +45,7 @@ class Connected:
 
 
 def parse(log: str) -> Connected | None:
-    """Return the last such line of a log."""
+    """Return the last of these lines in a log, parsed."""
     if not (found := _LINE.findall(log)):
         return None
     group, rank, world, begun, at = found[-1]
@@ -63,7 +63,7 @@ class Trained:
 
 
 def parse_dqn(log: str) -> Trained | None:
-    """Return what a log with timestamps says."""
+    """Parse the log of a rank of the DQN. Its lines begin with timestamps."""
     if not (begun := _ROLE.search(log)):
         return None
     first, target = _EVALUATED.search(log), _REACHED.search(log)
@@ -72,7 +72,7 @@ def parse_dqn(log: str) -> Trained | None:
 
 
 def complete(lines: Iterable[Connected], world: int, not_in: int = 0) -> list[Connected]:
-    """Return the lines of a complete group of this size other than `not_in`; [] without one."""
+    """Return the lines of a complete group of this size other than `not_in`; [] if none exists."""
     groups: dict[int, dict[int, Connected]] = {}
     for line in lines:
         if line.world == world and line.group != not_in:
@@ -127,7 +127,7 @@ class Results:
 
 
 def shown(run: Run) -> str:
-    """Return a run in words."""
+    """Return a text that describes a run."""
     if run.seconds is None:
         text = f"not within {run.bound:.0f} s"
     else:

@@ -1,7 +1,8 @@
 """Generates docs/cli.md from the help of the commands.
 
 `python docs/site/commands.py` writes the page, and `--check` fails if it is out of date. Apart from
-its introduction, the page has no text of its own, so it cannot differ from what the program does.
+its introduction, the page contains only text of the program, so it cannot differ from what the
+program does.
 """
 
 import ast

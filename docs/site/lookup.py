@@ -85,7 +85,9 @@ def _name(metric: Metric) -> str:
 
 
 def _collector(registry: CollectorRegistry, metric: Metric) -> Any:
-    """A collector, because the library shows the labels only of series that have samples."""
+    """Return the collector of a metric. The public API shows labels only for series that have
+    samples.
+    """
     return registry._names_to_collectors.get(metric.name)
 
 
@@ -163,7 +165,7 @@ def _type(part: Json) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A default as YAML in one line; "" if it is an empty text."""
+    """Return a default as one line of YAML; "" for an empty string."""
     if value == "":
         return ""
     # One line, because it is a table cell.
@@ -172,7 +174,7 @@ def _shown(value: Any) -> str:
 
 
 def _linked(part: Json) -> str:
-    """The description, with the pages that it names as links."""
+    """Return the description of a value, with links to the pages that it names."""
     text = str(part["description"])
     for page in ("docs/operations.md#alerts", "docs/server.md"):
         text = text.replace(f"({page})", f"([more]({page.removeprefix('docs/')}))")

@@ -2,9 +2,9 @@
 displays of a real job while one of its pods is deleted and re-created. The kubeconfig's cluster
 must have the operator and the image of the examples.
 
-The frames are drawn by the code of `watch` itself, one for each change. They are combined into one
-SVG that plays them with CSS. It needs no script and loads nothing from another host, so it also
-works on GitHub and in an offline copy of the site.
+The frames are drawn by the code of `watch` itself, one for each change. The frames are combined
+into one SVG that plays them with CSS. It needs no script and loads nothing from another host, so it
+also works on GitHub and in an offline copy of the site.
 """
 
 import asyncio
@@ -91,7 +91,7 @@ def chosen(frames: Sequence[Frame]) -> list[Frame]:
 
 
 def said(frame: Frame) -> object:
-    """Return the part of the status that makes a frame worth showing at once."""
+    """Return the part of the status whose changes are shown in a new frame without delay."""
     status = frame.shown.job.status
     return status.phase, status.message, status.list_number
 
@@ -175,7 +175,7 @@ def code(made: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_whole(shown: Snapshot, list_number: int) -> bool:
-    """Return whether all ranks are ready with that peer list.
+    """Return whether all ranks are ready with the peer list of this revision.
 
     For a list after the first one, the event PeersReady must also exist, so that the recording
     shows it.

@@ -67,8 +67,8 @@ func main() {
 	}
 }
 
-// pythons returns the sorted IDs of the processes that run Python and have all these variables in their environment,
-// and of their children that have ended and that they have not waited for.
+// pythons returns the sorted IDs of the processes that run Python and have all these variables in their environment. It includes
+// their zombies: children that have ended but have not been reaped.
 func pythons(proc string, variables []string) []int {
 	var found []int
 	links, _ := filepath.Glob(proc + "/[0-9]*/exe")
@@ -109,8 +109,8 @@ func stat(proc string, pid int) (string, string) {
 	return text[from+1 : to], text[to+2 : to+3]
 }
 
-// settled returns the letter of the state. A process that reads a file is in state D for milliseconds, which tells
-// nothing, so that state is read a second time.
+// settled returns the letter of the state. A process that reads a file is in state D for a few milliseconds, which is no problem.
+// So state D is read a second time.
 func settled(proc string, pid int) string {
 	_, state := stat(proc, pid)
 	if state == "D" {

@@ -1,4 +1,6 @@
-"""Builds the cluster's programs from Go modules, once per content of the modules, with progress."""
+"""Builds the cluster's programs from Go modules with progress output. Unchanged modules are not
+rebuilt.
+"""
 
 import fcntl
 import hashlib
@@ -30,7 +32,7 @@ MAIN = (
     "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
     "github.com/containerd/containerd/v2/cmd/ctr",
 )
-# Folders of binaries that are kept: of two Kubernetes versions, each with the last two sources.
+# How many folders of binaries are kept: the last two builds of each of two Kubernetes versions.
 KEPT = 4
 CONTROL_PLANE = (
     "etcd",
@@ -56,7 +58,7 @@ class Release:
 
     @property
     def minor(self) -> str:
-        """As in "1.37"."""
+        """The minor version, such as "1.37"."""
         return self.version.removeprefix("v").rpartition(".")[0]
 
 
@@ -106,7 +108,7 @@ def ldflags(release: Release) -> str:
 
 
 def target(release: Release | None = None) -> Path:
-    """Return the folder for the binaries of these sources, whether they are built or not."""
+    """Return the folder for the binaries of these sources, even if they have not been built."""
     release = release or chosen()
     digest = hashlib.sha256(ldflags(release).encode())
     if release != NEWEST:
@@ -146,7 +148,7 @@ def build(progress: Progress, release: Release | None = None) -> Path:
 
 
 def remove_old_builds() -> None:
-    """Remove the folders of binaries that were not used for the longest time."""
+    """Remove the least recently used folders of binaries."""
     folders = sorted(cache().glob("bin-*"), key=lambda path: -path.stat().st_mtime)
     for folder in folders[KEPT:]:
         shutil.rmtree(folder)
@@ -181,8 +183,8 @@ def find_go(progress: Progress) -> str:
 
 
 def go_environment(mod: str = "readonly") -> dict[str, str]:
-    """Return the environment of all Go builds. They have the same flags, because Go's cache has a
-    copy of each package per set of flags.
+    """Return the environment of all Go builds. All builds have the same flags, because Go's cache
+    has a copy of each package per set of flags.
 
     The compiler writes no debug information, which the linker would remove anyway. Stack traces of
     Go programs are not affected. The compiler is a new process for each package, so it collects no

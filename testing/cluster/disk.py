@@ -29,8 +29,9 @@ def size(state: Path) -> str:
 
 
 def eviction(state: Path) -> dict[str, object]:
-    """Return the kubelet's eviction settings. With its own file system, it evicts pods when that is
-    full, and ends the pressure soon after. The machine's disk may be almost full anyway.
+    """Return the kubelet's eviction settings. A kubelet with its own file system evicts pods when
+    the file system is full. A kubelet on the machine's disk never does, because that disk may be
+    almost full anyway.
     """
     hard = {
         "memory.available": "100Mi",

@@ -18,7 +18,7 @@ from cluster.process import Process, spawn, stop
 from cluster.shell import run
 
 SOURCES = Path(__file__).parent / "policies"
-# Prefix of its chains for pods.
+# The prefix of kube-router's chains for pods.
 CHAINS = "KUBE-POD-FW-"
 
 

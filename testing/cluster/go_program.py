@@ -24,7 +24,7 @@ def kwok(progress: Progress) -> Path:
 
 
 def program_path(sources: Path, name: str, uses: Path | None = None) -> Path:
-    """Return the path of the program of these sources, whether it is built or not."""
+    """Return the path of the program for these sources, even if it has not been built."""
     digest = hashlib.sha256()
     for source in sorted([*sources.iterdir(), *(uses.rglob("*") if uses else ())]):
         if source.suffix in (".go", ".mod", ".sum"):
@@ -33,8 +33,8 @@ def program_path(sources: Path, name: str, uses: Path | None = None) -> Path:
 
 
 def build_program(sources: Path, name: str, uses: Path | None = None, package: str = ".") -> Path:
-    """Return the program, which is built once per content of its sources and of the module in this
-    repository that it uses. By default, it is the package in the folder of the sources.
+    """Return the program. It is rebuilt only if its sources have changed, or the module in this
+    repository that it uses. By default, the program is the package in the folder of its sources.
     """
     program = program_path(sources, name, uses)
     with one_at_a_time(cache() / f"{name}.lock"):

@@ -68,7 +68,7 @@ def pause_archive(binaries: Path, folder: Path) -> Path:
 def busybox_archive(folder: Path) -> Path:
     """Return the archive of a minimal image with a shell: Debian's static busybox (4 MB)."""
     archive = folder / "busybox.tar"
-    # written once: a new file would be a new image for every store
+    # written only once: every image store would treat a new file as a new image
     if archive.exists():
         return archive
     folder.mkdir(parents=True, exist_ok=True)

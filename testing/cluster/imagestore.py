@@ -33,8 +33,8 @@ def exclusive() -> AbstractContextManager[None]:
 
 
 def best(archives: Sequence[Path]) -> tuple[Path | None, list[Path]]:
-    """Return the store with the most bytes of these archives and no others, and the archives that
-    it lacks.
+    """Return the store that contains the most bytes of these archives and no other archives. Also
+    return the archives that it lacks.
     """
     wanted = {key(archive): archive for archive in archives}
     stores = {store: _keys(store) for store in _stores()}

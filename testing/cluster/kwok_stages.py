@@ -1,7 +1,7 @@
 """The behavior of kwok's simulated kubelets: node leases, and pods with the gate's two steps.
 
-A pod with a channel runs at once, and is not Ready. The program that plays its launcher does the
-rest (testing/launchers).
+A pod with a channel runs at once, and is not Ready. The program that simulates its launcher does
+the rest (testing/launchers).
 """
 
 from textwrap import indent
@@ -167,8 +167,9 @@ containerStatuses:
 
 
 def _status(template: str) -> dict[str, Any]:
-    """Return a patch of a pod's status that requires the version that the stage has seen. kwok's view
-    of a pod may be old; without this, it plays a stage twice and gives a pod a second address.
+    """Return a patch of a pod's status that requires the version that the stage has seen. kwok's
+    view of a pod may be outdated. Without this check, kwok would play a stage twice and give a pod
+    a second address.
     """
     whole = (
         "metadata: {resourceVersion: {{ .metadata.resourceVersion | Quote }}}\nstatus:\n"
@@ -178,8 +179,8 @@ def _status(template: str) -> dict[str, Any]:
 
 
 def pod_stages() -> list[dict[str, Any]]:
-    """Return stages for pods: without a gate they run at once, with a gate they wait for the peer
-    list, and both can be made to end.
+    """Return stages for pods: pods without a gate run at once, and pods with a gate wait for the
+    peer list. Tests can make both end.
     """
     waits: list[Match] = [
         _GONE,
@@ -193,8 +194,9 @@ def pod_stages() -> list[dict[str, Any]]:
         {"key": ".status.phase", "operator": "In", "values": ["Running"]},
         {"key": f'.metadata.annotations["{EXIT}"]', "operator": "Exists"},
     ]
-    # Once: afterwards the operator knows that the kubelet's back-off would delay the restart, and
-    # replaces the pod. In a pod with a channel, the launcher decides when its program ends.
+    # This stage applies only once. After that, the operator replaces the pod, because it knows that
+    # the kubelet's back-off would delay the restart. In a pod with a channel, the launcher decides
+    # when its program ends.
     renews: list[Match] = [
         _GONE,
         _HAS_GATE,
@@ -222,8 +224,8 @@ def pod_stages() -> list[dict[str, Any]]:
 
 
 def config(loopback_pods: bool = False) -> str:
-    """Return kwok's --config: options and stages. Leases keep nodes Ready; their status is written
-    once.
+    """Return kwok's --config: options and stages. Leases keep nodes Ready; the status of a node is
+    written only once.
     """
     options = {
         "apiVersion": "config.kwok.x-k8s.io/v1alpha1",

@@ -131,7 +131,7 @@ def _check(mode: str, place: Path, progress: Progress) -> None:
 
 @contextmanager
 def _undone_on_failure(place: Path, mode: str, name: str) -> Iterator[None]:
-    """Remove everything after any error, Ctrl-C and SIGTERM."""
+    """Remove everything after an error, Ctrl-C or SIGTERM."""
 
     def interrupted(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

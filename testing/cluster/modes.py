@@ -40,7 +40,7 @@ class Start:
     crds: tuple[Path, ...] = ()
 
     def plane(self, endpoint: Endpoint, inside: tuple[str, ...] = ()) -> ControlPlane:
-        """Return the control plane, which `inside` enters."""
+        """Return the control plane. The command `inside` enters its namespaces."""
         return ControlPlane(
             self.place, self.binaries, endpoint, inside, gates=self.gates, apis=self.apis
         )
@@ -121,7 +121,9 @@ def _start_containerds(nodes: Sequence[Node], archives: Sequence[Path], progress
 
 
 def _fill_nodes(nodes: Sequence[Node], archives: Sequence[Path], progress: Progress) -> None:
-    """Link the images from a store. Import images that no store has once, on the first node."""
+    """Link the images from a store. Images that no store has are imported only once, on the first
+    node.
+    """
     first = nodes[0]
     store, missing = imagestore.best(archives)
     if missing:

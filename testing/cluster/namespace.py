@@ -1,5 +1,5 @@
-"""Namespaces, each held open by a small process, and the virtual cables between them. They
-disappear with the processes.
+"""Namespaces, each held open by a small process, and the virtual cables between them. Namespaces
+and cables disappear with the processes.
 """
 
 import os

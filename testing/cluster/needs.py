@@ -51,7 +51,7 @@ def check_nodes(state_root: Path, progress: Progress) -> None:
 
 
 def check_disk(folder: Path, gib: int) -> None:
-    """ClusterError if the folder has less free disk space than this, in GiB."""
+    """Raise ClusterError if the folder has less free disk space than this, in GiB."""
     existing = _existing(folder)
     free = shutil.disk_usage(existing).free
     if free < gib * GIB:
@@ -81,7 +81,9 @@ def _path() -> str:
 
 
 def install_packages(progress: Progress) -> None:
-    """Install missing packages with apt-get. ClusterError names them on a system without apt."""
+    """Install missing packages with apt-get. On a system without apt, raise ClusterError with their
+    names.
+    """
     missing = missing_packages()
     if not missing:
         return

@@ -19,8 +19,8 @@ def run(
     env: Mapping[str, str] | None = None,
     timeout: float = 120,
 ) -> str:
-    """Run a command and return its standard output. ClusterError with its error output if it fails,
-    or if it runs longer than `timeout` seconds.
+    """Run a command and return its standard output. Raise ClusterError with its error output if it
+    fails, or runs for more than `timeout` seconds.
     """
     if isinstance(stdin, str):
         with tempfile.TemporaryFile() as file:

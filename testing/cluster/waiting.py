@@ -1,7 +1,7 @@
 """Waits for a condition with a timeout, and reports what was still missing.
 
 The probe of `until` returns what is missing, or "". The probe of `until_true` returns the expected
-value, or a false one.
+value, or a falsy value.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class NotWithin(ClusterError, AssertionError):
 
 @dataclass
 class Wait:
-    """One wait, which starts with its creation."""
+    """One wait, which starts when this object is created."""
 
     what: str
     seconds: float

@@ -75,7 +75,7 @@ class FailingStore(SqliteStore):
 
 @dataclass
 class HistoryLab:
-    """A recorder with its store. `show` shows it jobs, as the watch does."""
+    """A recorder with its store. `show` passes jobs to the recorder, as the watch does."""
 
     path: Path
     retention: Retention = field(default_factory=Retention)
@@ -89,7 +89,7 @@ class HistoryLab:
         self.recorder = self.renewed()
 
     def renewed(self) -> JobRecorder:
-        """Return a new recorder, as a restarted process has one."""
+        """Return a new recorder, as after a restart of the process."""
         api = cast(Api, self.server)
         self.recorder = JobRecorder(api, self.store, self.tails, self.retention, self.clock)
         self.recorder.jobs = lambda: self.views

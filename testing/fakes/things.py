@@ -75,7 +75,7 @@ class Sleeper(Clock):
 
 
 class Brief(FakeApi):
-    """Each watch ends after the scripted number of seconds; the list repeats without end."""
+    """Each watch ends after the scripted number of seconds. Every list has the same content."""
 
     def __init__(
         self, clock: Sleeper, ending: list[Body | RequestError], seconds: list[float]

@@ -58,7 +58,7 @@ def run_one(scenario: Scenario, stage: Stage) -> bool:
     """Run one scenario, and print its line. Return whether it succeeded."""
     begin = time.monotonic()
     try:
-        # The scenario before may have failed after it had killed a process.
+        # The previous scenario may have failed after it had killed a process.
         if scenario.settings or stage.kueue.process is None:
             stage.kueue.kill()
             stage.kueue.start(**dict(scenario.settings))

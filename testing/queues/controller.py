@@ -49,7 +49,7 @@ class KueueProcess:
     hooks: int = field(default_factory=free_port)
     health: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
-    # The file with which it reaches the API server (None: that of the cluster).
+    # The kubeconfig of the process (None: that of the cluster).
     kubeconfig: Path | None = None
 
     @property
@@ -97,9 +97,9 @@ class KueueProcess:
         return "\n".join(self.log.read_text().splitlines()[-15:])
 
     def _script(self) -> str:
-        """Return the script that runs the program ($0) with its configuration ($1). Without its own
-        management of certificates, Kueue reads those of its metrics only from this path, so the
-        program gets a copy of /etc with them.
+        """Return the script that runs the program ($0) with its configuration ($1). If Kueue does
+        not manage its own certificates, it reads the certificates of its metrics server only from
+        this path. So the program gets a copy of /etc with these certificates.
         """
         certificates = "/etc/kueue/metrics/certs"
         layer = tempfile.mkdtemp(dir=self.folder)

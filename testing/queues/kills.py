@@ -1,8 +1,8 @@
 """Kills the operator or Kueue at each of its writes of Workloads, in two phases of a job's life.
 
-Both programs reach the API server through a proxy of their own, which kills its program before a
-write arrives or after it was executed. The program is started again, and the phase must end as
-without a kill.
+Each program reaches the API server through its own proxy, which kills the program before a write
+arrives or after it was executed. The program is started again, and the phase must end as without a
+kill.
 """
 
 import asyncio
@@ -85,7 +85,7 @@ class Killer:
         return str(kill.write)
 
     def disarm(self) -> None:
-        """Kill the program no more."""
+        """Stop killing the program."""
         self._kill = None
         self._do(self._revive())
 

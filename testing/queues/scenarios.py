@@ -130,7 +130,7 @@ def label_changed_before_growth(stage: Stage) -> str:
 
 def growing_without_slices(stage: Stage) -> str:
     """The feature gate is off."""
-    # The operator of the scenario before may remember that it was on.
+    # The operator of the previous scenario may remember that the gate was on.
     stage.kill_operator()
     stage.start_operator()
     stage.apply(queued_job("fixed", 2, minReplicas=1, maxReplicas=4))
@@ -318,7 +318,7 @@ def lives_and_grows(stage: Stage) -> None:
 
 
 def is_evicted_and_returns(stage: Stage) -> None:
-    """A job is evicted for another one, and starts again after it."""
+    """A job is evicted for another one, and starts again after the other one has ended."""
     stage.apply(queued_job("life", 5, priority="low"))
     stage.phase("life", "Running")
     stage.apply(queued_job("high", 3, priority="high"))

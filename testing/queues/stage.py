@@ -94,9 +94,9 @@ class Stage:
     kueue: KueueProcess
     folder: Path
     names: list[str] = field(default_factory=list)
-    # The file with which the operator reaches the API server (None: that of the cluster).
+    # The kubeconfig of the operator (None: that of the cluster).
     kubeconfig: Path | None = None
-    # Called while something is waited for.
+    # Called repeatedly during a wait.
     meanwhile: Callable[[], None] = lambda: None
     _operator: subprocess.Popen[bytes] | None = None
 

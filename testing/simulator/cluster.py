@@ -40,7 +40,7 @@ class Cluster:
         self._parsed: dict[Target, tuple[Body, DIJob]] = {}
 
     def copy(self) -> "Cluster":
-        """Copy the cluster with its time into an own event loop, without watches."""
+        """Copy the cluster with its time into a separate event loop, without watches."""
         twin = Cluster(VirtualLoop(self.loop.time()), self.server)
         twin.pods = {uid: pod.copy(twin.clock.now) for uid, pod in self.pods.items()}
         twin.buried = [pod.copy(twin.clock.now) for pod in self.buried]
@@ -105,8 +105,9 @@ class Cluster:
         self.server.patch(Target(names.PLURAL, namespace, name), {"spec": spec})
 
     def scale(self, replicas: int) -> None:
-        """Scale the job; with tasks, its last task. It grows as by an autoscaler, and shrinks
-        through the task's own field, as in a user's manifest, if that field has another value.
+        """Scale the job; with tasks, its last task. The job grows through the job's `replicas`, as
+        by an autoscaler. A last task shrinks through its own `replicas`, as in a user's manifest,
+        if that field has another value.
         """
         spec, tasks = self.job().spec, self.read(names.PLURAL, "job")["spec"].get("tasks")
         size = max(1, replicas - spec.fixed)
@@ -279,7 +280,8 @@ class Nodes:
 
     def _needed_room(self, pod: SimPod) -> int | None:
         """Return how many pods must find room for this pod to get a node: more than one if its
-        PodGroup has too few pods with a node. None: the scheduler does not consider the pod.
+        PodGroup has too few pods with a node. Return None if the scheduler does not consider the
+        pod.
         """
         if not pod.group:
             return 1

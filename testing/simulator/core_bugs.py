@@ -147,7 +147,7 @@ def unrequested_restarts_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     told = restart.unrequested_restarts
 
     def blind(pods: Any, ranks: Any, last: Any) -> frozenset[int]:
-        """Forget them once a pod has the next list."""
+        """Forget unrequested restarts once a pod has the next list."""
         begun = any(pod.copy.address_list.number > last.list_number for pod in pods.values())
         return frozenset() if begun else told(pods, ranks, last)
 
@@ -213,8 +213,8 @@ def succeeded_ranks_are_left_out_of_a_gang_restart(patch: pytest.MonkeyPatch) ->
 
 
 def a_success_is_discarded_after_the_loss_is_stored(patch: pytest.MonkeyPatch) -> None:
-    """Discard it in the next write. An operator that is killed before that write leaves the other
-    ranks waiting.
+    """Discard the success in the next write. An operator that is killed before that write leaves
+    the other ranks waiting.
     """
     recorded = re_rendezvous.record_loss
 

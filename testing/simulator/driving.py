@@ -16,9 +16,9 @@ ROUND_SECONDS = 0.5
 LONG_ROUND_SECONDS = 120.0
 QUIET_SECONDS = RESYNC_SECONDS + 10
 PLENTY = 1_000_000
-# The most reconciliations in a period: a base number, and one more per some seconds. The events of
-# a pod about which nothing is reported are read every 10 s, and a rejected creation is retried at
-# least every minute. Each of these causes one or two reconciliations.
+# The maximum number of reconciliations in a period: PASSES, plus one for every PASS_SECONDS. The
+# events of a pod about which nothing is reported are read every 10 s, and a rejected creation is
+# retried at least every minute. Each of these causes one or two reconciliations.
 PASSES = 20
 PASS_SECONDS = 7.0
 

@@ -51,7 +51,7 @@ class Watched(Judged):
 
     @invariant()
     def the_time_adds_up(self) -> None:
-        """The seconds of past activities are exactly the time until the present one began."""
+        """The seconds of past activities add up to the time until the current activity began."""
         figures = self.job.status.goodput
         if figures is None:
             assert not self.job.status.phase, "the first status has no figures"
@@ -149,7 +149,7 @@ class Watched(Judged):
 
     @invariant()
     def a_deadline_comes_in_time(self) -> None:
-        """A deadline is never early, and does not count while the job is suspended."""
+        """A deadline is never early, and time spent suspended does not count."""
         failed = next((c for c in self.job.status.conditions if c.type == "Failed"), None)
         limit = self.job.spec.active_deadline_seconds
         if failed and failed.reason == "DeadlineExceeded":

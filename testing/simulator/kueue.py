@@ -97,14 +97,14 @@ class Kueue:
         )
 
     def used(self) -> int:
-        """Return how many pods have quota now, as Kueue counts them (pkg/workload): those that are
-        assigned, but at most those that have not given their quota back.
+        """Return how many pods have quota now, as Kueue counts them (pkg/workload): the assigned
+        pods, but at most as many as have not given their quota back.
         """
         return sum(map(quota_of, self.workloads()))
 
     def bound(self, succeeded: frozenset[int]) -> int:
-        """Return how many ranks the job may have, of which some have succeeded. The job has no
-        Redis server.
+        """Return how many ranks the job may have, including the succeeded ones. The job must not
+        have a Redis server.
         """
         (body,) = [one for one in self.workloads() if is_true(one, "QuotaReserved")]
         given = body["status"]["admission"]["podSetAssignments"][-1]
@@ -139,7 +139,7 @@ class Kueue:
                 self._set(body, {}, Requeued=("True", "BackoffFinished", "the back-off is over"))
 
     def recover(self) -> None:
-        """Let nothing prevent an admission any more."""
+        """Remove everything that prevents an admission."""
         self.quota, self.stopped = PLENTY, False
         if any(body["spec"].get("active") is False for body in self.workloads()):
             self.activate(True)

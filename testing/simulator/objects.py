@@ -9,7 +9,7 @@ from dijob.kube import kinds
 Body = dict[str, Any]
 
 KINDS = {
-    # The kinds of engines have the same plural. A body names its own kind.
+    # The scheduling engines' kinds have the same plural. A body names its own kind.
     kind.plural: (kind.version, kind.name)
     for kind in (
         *kinds.KINDS,
@@ -49,7 +49,9 @@ class No(Exception):
 
 @dataclass(frozen=True)
 class Target:
-    """An object, or a collection if `name` is "". Without a namespace, all namespaces."""
+    """An object, or a collection if `name` is "". Without a namespace, the collection of all
+    namespaces.
+    """
 
     plural: str
     namespace: str = ""

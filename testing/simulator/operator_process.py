@@ -92,7 +92,7 @@ class Operator:
         self._tasks = [self.cluster.loop.create_task(self._part(part)) for part in parts]
 
     async def takes_over(self) -> None:
-        """Do what main.py does first after a time as a standby."""
+        """Do what main.py does first when a standby becomes the leader."""
         self.children.renew()
         await self.audit.catch_up()
 
@@ -116,7 +116,7 @@ class Operator:
         return {pod.uid: pod for pod in self.reconciler.seen[key][1].all_pods}
 
     def check_known(self) -> None:
-        """Check that the stores equal the cluster; to be called when nothing happens any more."""
+        """Check that the stores match the cluster. Call this only when nothing happens any more."""
         server, shown = self.cluster.server, f"{names.MANAGED_BY}={names.MANAGER}"
         jobs_there = {
             body["metadata"]["uid"] for body in server.find(Selector(Target(names.PLURAL)))

@@ -113,7 +113,7 @@ class Judged(RuleBasedStateMachine):
     @property
     def group(self) -> frozenset[int]:
         """The ranks that restart together, computed independently of the product's code: all ranks,
-        or those of the task with a runtime of its own.
+        or those of the task that has its own runtime.
         """
         if self.together:
             return frozenset(range(self.job.spec.desired))
@@ -232,8 +232,8 @@ class Judged(RuleBasedStateMachine):
                 assert status.ended, request
 
     def check_new_workload(self, request: Request) -> None:
-        """Check that a job gets a Workload only while it is suspended and has no other one, or to
-        replace one with which it runs by a larger one.
+        """Check that a job gets a Workload only if it is suspended and has none, or if the Workload
+        is a larger replacement for the one with which the job runs.
         """
         assert self.kueue is not None
         others, status = self.kueue.workloads(), self.job.status
@@ -315,7 +315,9 @@ class Judged(RuleBasedStateMachine):
         return not self.gang.server or any(view.ready for view in views)
 
     def check_deletion(self, request: Request, status: Status) -> None:
-        """Check that what only the pod's status has is stored before the pod is deleted."""
+        """Check that facts that only the pod's status contains are stored before the pod is
+        deleted.
+        """
         view = self.operator.views()[request.body["preconditions"]["uid"]]
         if request.body.get("gracePeriodSeconds") == 0:
             pod = self.cluster.pods.get(view.uid)
@@ -337,7 +339,7 @@ class Judged(RuleBasedStateMachine):
         assert known or not view.containers.succeeded, view
 
     def check_status(self, request: Request) -> None:
-        """Check that all failures of its pods are counted when a list becomes stale."""
+        """Check that all failures of the job's pods are counted when a list becomes stale."""
         meta, old = request.body["metadata"], self.job
         assert meta.get("resourceVersion"), "a status write without resourceVersion"
         if meta["resourceVersion"] != old.metadata.resource_version:

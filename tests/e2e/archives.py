@@ -19,8 +19,8 @@ ATTEMPTS = 3
 def archive(image: str, sources: Path = ROOT) -> Path:
     """Return the archive of an image of these sources. It is built if it is not in the cache.
 
-    DIJOB_E2E_OPERATOR (or _LIGHT, _DITASK, _LAUNCHER) names an archive to be tested instead of the
-    present sources'.
+    DIJOB_E2E_OPERATOR (or _LIGHT, _DITASK, _LAUNCHER) names an archive that is tested instead of
+    the current sources.
     """
     given = os.environ.get(f"DIJOB_E2E_{image.upper()}")
     if given and sources == ROOT:

@@ -17,7 +17,7 @@ from space import Space
 # Debian's Chromium, installed by make tools. Playwright's own would be a download of 170 MB.
 CHROMIUM = "/usr/bin/chromium"
 WIDE, PHONE = (1280, 900), (390, 844)
-# With two other test files running.
+# The limit of a wait, with two other test files running.
 SECONDS = 60.0
 GRAVE = {"serious", "critical"}
 

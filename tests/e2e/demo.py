@@ -63,7 +63,8 @@ def main() -> int:
 def _programs() -> Iterator[None]:
     """Build the cluster's programs during the block."""
     argv = [sys.executable, "-m", "cluster", "build"]
-    # In a session of its own, so that Ctrl-C in a terminal interrupts it only once, below.
+    # The build runs in a separate session, so that Ctrl-C in a terminal interrupts it only once,
+    # below.
     building = subprocess.Popen(argv, stdout=subprocess.DEVNULL, start_new_session=True)
     try:
         yield

@@ -15,7 +15,7 @@ from space import Api, Space, opened
 from unpacked import Unpacked, unpacked
 from workers import KEEP, own
 
-# Two test files run at a time (make e2e), each with its own cluster.
+# Several test files run at the same time (make e2e). Each worker has its own cluster.
 NAME = own("dijob-e2e")
 IMAGES = ("light", "ditask", "launcher", "stacks", "operator")
 # The IP families of nodes, pods and Services: IPv4, IPv6, or both, the primary one first.

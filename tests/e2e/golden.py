@@ -53,7 +53,9 @@ def main() -> int:
 
 
 def arranged(space: Space) -> list[str]:
-    """Create jobs of each kind in each phase. Return their names when all have reached it."""
+    """Create jobs of several kinds and in several phases. Return their names when all have reached
+    their phases.
+    """
     kinds = jobs(9)
     before = running(space, replicas=3)
     space.apply(

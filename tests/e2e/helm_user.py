@@ -43,7 +43,7 @@ OBJECTS_AT_HOME = [
     # The operator's new permissions in this namespace, according to CHANGELOG.md.
     rule("coordination.k8s.io", ["leases"], ["create", "get", "patch"]),
 ]
-# Those in the namespaces of jobs.
+# The operator's new permissions in the namespaces of jobs.
 ADDED = [
     rule("policy", ["poddisruptionbudgets"], ["get", "create", "patch", "delete"]),
     rule(GROUP, ["dijobs/finalizers"], ["update"]),
@@ -57,7 +57,7 @@ def create_user(space: Space, folder: Path) -> Path:
     listed = space.cluster.run_kubectl(
         "get", "clusterroles", "-l", "app.kubernetes.io/part-of=dijob", "-o", "json"
     )
-    # Only who holds permissions can grant them.
+    # Only users who hold permissions can grant them.
     held = [rule for role in json.loads(listed)["items"] for rule in role["rules"]]
     space.kubectl("create", "serviceaccount", NAME)
     _bind(space, "Role", OBJECTS_AT_HOME)
@@ -74,7 +74,7 @@ def create_user(space: Space, folder: Path) -> Path:
 
 
 def remove_user(cluster: Cluster) -> None:
-    """Delete the roles of the user, which are in no namespace of a test."""
+    """Delete the user's roles, which are not deleted together with a test's namespace."""
     for kind in ("clusterrolebinding", "clusterrole", "rolebinding", "role"):
         cluster.run_kubectl("-n", HOME, "delete", kind, NAME, "--ignore-not-found")
 

@@ -94,7 +94,7 @@ def redis_server(*flags: str) -> list[Body]:
 
 def start_redis(space: Space, *objects: Body) -> None:
     """Start a Redis server, by default redis_server(), and wait until it can be reached. The ranks
-    of a job do not wait for a server that is not theirs, and restart.
+    of a job do not wait for an external server: without one, they fail and restart.
     """
     server, service = objects or redis_server()
     server["spec"]["containers"][0]["readinessProbe"] = {

@@ -72,7 +72,8 @@ def whole_again(space: Space, with_operator: bool, bound: int) -> None:
     ((operator, home),) = operators(space).items()
     space.apply(world())
     space.until_true("world", "PeersReady")
-    # If a node is lost before its kubelet has reported a pod as Ready, the pod shows no sign of it.
+    # If a node is lost before its kubelet has reported a pod as Ready, the pod shows no sign of the
+    # loss.
     space.kubectl(
         "wait", "pods", "-l", f"{JOB_LABEL}=world", "--for=condition=Ready", "--timeout=30s"
     )

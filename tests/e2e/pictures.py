@@ -1,5 +1,5 @@
 """`make screenshots`: the pictures of docs/tools.md, taken with real pods in a separate cluster.
-With PAGES=FOLDER, every page is also stored there, in two sizes, light and dark, to be examined.
+With PAGES=FOLDER, every page is also stored there for inspection, in two sizes, light and dark.
 
 DI-engine's DQN (examples/cartpole-tasks.yaml) trains on four pods. One of them is deleted, and the
 picture is taken during the recovery. The other jobs in the list are small, and each shows one
@@ -31,7 +31,8 @@ SECONDS: Final = 900.0
 MOST_BYTES: Final = 250_000
 NAME: Final = "cartpole-tasks"
 HISTORY: Final = ("history.enabled=true", "history.sqlite.existingClaim=records")
-# Return and iteration at which the policy is well trained. No return reaches this job's target.
+# The return and the iteration at which the policy is well trained. The job's target is higher than
+# any return.
 ENOUGH, TARGET = [100, 1500], 'value: "501"'
 LEARNED: Final = """(least) => {
   const now = [...document.querySelectorAll(".curve strong")].map((one) => Number(one.textContent));

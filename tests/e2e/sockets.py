@@ -94,5 +94,5 @@ def mesh(ips: Sequence[str], workers: int) -> Edges:
 
 
 def star(ips: Sequence[str]) -> Edges:
-    """Return a star of one worker per pod, as by DI-engine's parser: all dial rank 0."""
+    """Return a star of one worker per pod, as DI-engine's parser connects it: all dial rank 0."""
     return Counter({(ip, ips[0], 50515): 1 for ip in ips[1:]})

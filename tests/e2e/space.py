@@ -54,7 +54,7 @@ class Api:
         return list(json.loads(answer.data)["items"])
 
     def job(self, namespace: str, name: str) -> Body:
-        """The DIJob; {} where there is none."""
+        """The DIJob; {} if there is none."""
         try:
             found: Body = self.custom.get_namespaced_custom_object(
                 "diengine.opendilab.org", "v2alpha1", namespace, "dijobs", name
@@ -107,7 +107,7 @@ class Space:
         self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
 
     def job(self, name: str) -> Body:
-        """The DIJob; {} where there is none."""
+        """The DIJob; {} if there is none."""
         return self.api.job(self.name, name)
 
     def status(self, name: str) -> Body:
@@ -307,5 +307,5 @@ def _account_missing(space: Space) -> str:
 
 
 def measured(name: str, value: object) -> None:
-    """Print a figure in the format from which the README's table is read."""
+    """Print a measured figure. The mark MEASURED makes it easy to find in the output."""
     print(f"MEASURED {name}: {value}")

@@ -1,4 +1,6 @@
-"""Users' images: from scratch, with busybox only, Debian's with dash and bash; and a late image."""
+"""Users' images: from scratch, with busybox only, Debian's with dash and bash, and an image that
+can be pulled only later.
+"""
 
 import subprocess
 import time

@@ -1,5 +1,5 @@
-"""Launchers get their peer lists from the operator on real nodes; and what happens if they cannot
-reach it.
+"""How launchers get their peer lists from the operator on real nodes, and what happens if they
+cannot reach the operator.
 """
 
 import pytest
@@ -133,7 +133,7 @@ def test_a_release_without_a_channel_uses_gates(space: Space, cluster: Cluster) 
         for pod in space.pods("gated"):
             names = [each["name"] for each in pod["spec"]["initContainers"]]
             assert names == ["dijob-gate"]
-        # The running pods of the former release lose their connection, and nothing else.
+        # The running pods of the previous release lose only their connection.
         space.kubectl("delete", "pod", "world-1", "--wait=false")
         space.until("the second list is active", lambda: second_list(space), 90)
         until_edges(space, "world", mesh(space.ips("world"), 1), PORTS)

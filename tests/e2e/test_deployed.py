@@ -1,5 +1,5 @@
-"""The page and the history as Deployments of the chart, run by real kubelets: a user with rights in
-one namespace reads both there, and neither in another.
+"""The web UI and the history as Deployments of the chart, run by real kubelets. A user with rights
+in one namespace can read both in this namespace, and neither in another one.
 """
 
 import json
@@ -50,7 +50,7 @@ except urllib.error.HTTPError as error:
 
 @contextmanager
 def deployed(cluster: Cluster, home: Space) -> Iterator[None]:
-    """Install the release with the page and the history, and remove both afterwards."""
+    """Install the release with the web UI and the history, and remove both afterwards."""
     values = ("ui.enabled=true", "history.enabled=true", "history.sqlite.existingClaim=records")
     with tempfile.TemporaryDirectory() as place, claimed(home, "records", Path(place)):
         try:

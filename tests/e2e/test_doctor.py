@@ -157,7 +157,7 @@ HELD: Wanted = {
 
 
 def test_the_reason_that_keeps_an_old_pod_is_reported(space: Space) -> None:
-    """C25, C41."""
+    """Regression test for the reports C25 and C41."""
     slow = {"terminationGracePeriodSeconds": 300, "initContainers": [PROXY]}
     space.apply(shell("slow", ENDS, pod=slow), shell("kept", ENDS))
     for name in ("slow", "kept"):
@@ -175,7 +175,7 @@ def test_the_reason_that_keeps_an_old_pod_is_reported(space: Space) -> None:
 
 
 def test_a_rank_that_crashes_makes_no_line_unknown(space: Space) -> None:
-    """N3."""
+    """Regression test for the report N3."""
     space.apply(shell("half", "test $DI_RANK = 0 && exec sleep 3600; echo no model; exit 3"))
     wanted = {("half", "failures"): ("exited 3: no model", "logs half --rank 1")}
     space.until("doctor of half", partial(unfound, space, "half", wanted), 60)
@@ -194,7 +194,7 @@ def test_a_rank_that_crashes_makes_no_line_unknown(space: Space) -> None:
 
 @pytest.mark.long
 def test_a_program_that_is_silent_for_a_minute(space: Space) -> None:
-    """N2."""
+    """Regression test for the report N2."""
     space.apply(peers("quiet", "--forever", replicas=1))
     space.until_true("quiet", "Running")
     hint = "or it hangs: kubectl dijob doctor quiet --stacks"

@@ -87,7 +87,7 @@ def seconds(stamp: str) -> float:
 
 
 def in_place(space: Space, pod: str) -> tuple[str, float]:
-    """Return what a rank printed before its in-place restart, and how long its end took."""
+    """Return what a rank printed before its in-place restart, and the seconds that its end took."""
     lines = space.kubectl("logs", pod, "--previous", "--timestamps").splitlines()
     told = next(line for line in lines if "the program is stopped and restarted" in line)
     (body,) = (one for one in space.pods("ends") if one["metadata"]["name"] == pod)

@@ -46,7 +46,7 @@ def running(space: Space, name: str) -> list[str]:
 
 
 def test_the_log_of_the_failed_run_is_kept_and_nothing_starts_after_it(space: Space) -> None:
-    """X2: with defaults, five ranks that fail at once, torch, and the third failure."""
+    """X2: with defaults, five ranks that fail at the same time, torch, and the third failure."""
     space.apply(
         job("once", FAILS),
         job("five", FAILS, replicas=5, backoffLimit=3),
@@ -77,7 +77,9 @@ sys.exit(1)
 
 @pytest.mark.parametrize("launcher", ["Auto", "Off"])
 def test_a_crash_is_recovered_from_within_seconds(space: Space, launcher: str) -> None:
-    """X2: how long the launcher waits until a failure is counted. Without it, there is no wait."""
+    """X2: how long the launcher waits until a failure is counted. Without the launcher, there is no
+    wait.
+    """
     work = {"name": "work", "mountPath": "/work"}
     space.apply(
         job(

@@ -117,7 +117,7 @@ def test_a_rank_that_crashes_once_restarts_in_place_and_counts_once(space: Space
     keep: dict[str, Any] = {"volumes": [{"name": "keep", "emptyDir": {}}]}
     script = """
     if [ "$DI_RANK" = 1 ] && [ ! -e /keep/crashed ]; then touch /keep/crashed; exit 5; fi
-    exec light-peer --seconds=6  # as long as nobody has succeeded, nobody needs a new list
+    exec light-peer --seconds=6  # as long as no rank has succeeded, none needs a new list
     """
     job = shell("once", script, pod=keep, replicas=3)
     main = job["spec"]["template"]["spec"]["containers"][0]

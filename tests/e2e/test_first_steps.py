@@ -33,7 +33,7 @@ STEPS = [
     *commands(section("docs/install.md")),
     *commands(section("docs/install.md", "The images")),
 ]
-# With two other test files running; alone it takes a third of it.
+# The limit with two other test files running. Alone, these steps take a third of this time.
 SECONDS = 1500
 
 

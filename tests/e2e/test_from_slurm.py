@@ -1,4 +1,4 @@
-"""Two Slurm batch scripts are converted by the command line, and the DIJobs run to their end."""
+"""The command line converts two Slurm batch scripts, and the resulting DIJobs run to completion."""
 
 import subprocess
 import sys

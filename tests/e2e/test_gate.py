@@ -148,7 +148,7 @@ def whole_and_true(space: Space) -> None:
     told: list[list[str]] = []
 
     def untold() -> str:
-        """Return the difference until the kubelets' events have arrived."""
+        """Return the difference between events and programs; "" once all events have arrived."""
         told[:] = [line.split() for line in space.kubectl("logs", "witness").splitlines()]
         return "" if len(told) == starts(space) else f"{starts(space)} starts, told are {told}"
 

@@ -14,7 +14,7 @@ from space import Space, measured, without_operator
 pytestmark = pytest.mark.e2e
 
 PORTS = (50515, 50516)
-# The keys are how the ranks that dial the lost rank are restarted. Alone on a machine, an in-place
+# Each key says how the ranks that dial the lost rank are restarted. Alone on a machine, an in-place
 # restart takes 4 to 5 s; here, pods of another test file run at the same time.
 START_SECONDS = {"in place": 9.0, "anew": 20.0}
 

@@ -40,7 +40,7 @@ def unmountable(cluster: Cluster) -> Iterator[None]:
 
 @pytest.fixture
 def guesses(cluster: Cluster) -> Iterator[None]:
-    """Start a new operator after the test, which guesses again."""
+    """Start a new operator after the test. The new operator guesses again what nodes can mount."""
     yield
     with without_operator(cluster):
         pass
@@ -91,7 +91,7 @@ def test_if_nodes_cannot_mount_the_launcher_an_init_container_copies_it(
         space.until_true("later", "PeersReady", 60)
         assert "LauncherNotMounted" not in reasons(space, "later")
         assert identities(space, "mounted") == mounted
-    # A new operator guesses again, and does not touch the pods of the former one.
+    # A new operator guesses again, and does not touch the pods of the previous operator.
     world = identities(space, "world")
     with without_operator(cluster):
         pass

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.e2e
 
 PORTS = (50515,)
 LURE = {f"{GROUP}/node-ips": "10.6.6.6,10.6.6.6,10.6.6.6", f"{GROUP}/list-number": "777"}
-# The operator writes it together with the list.
+# The operator writes this annotation together with the list.
 SHAPE = f"{GROUP}/container-shape"
 FORGED = {
     "a list with the highest number": LURE,

@@ -46,7 +46,7 @@ FORMS: dict[str, list[str]] = {
     "venv": ["/bin/bash", "-c", VENV],
 }
 UNREACHABLE = f"""
-# An address of this node's own range that no pod has: nobody answers for it.
+# An address of this node's own range that no pod has, so nothing answers at it.
 [ "$DI_RANK" = 0 ] || export DI_NODES="${{DI_POD_IP%.*}}.254,$DI_POD_IP"
 {CALL}
 """

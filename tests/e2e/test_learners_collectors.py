@@ -18,7 +18,7 @@ SHOWN = re.compile(r"rank (\d) of 2: iteration (\d+): the learners have the same
 
 
 def iterations(space: Space, learner: str) -> list[int]:
-    """Return the iterations that a learner has shown, in order."""
+    """Return the iterations that a learner has printed, in order."""
     index = learner[-1]
     return [int(number) for rank, number in SHOWN.findall(space.logs(learner)) if rank == index]
 
@@ -28,7 +28,7 @@ def uids(space: Space) -> dict[str, str]:
 
 
 def until_trained(space: Space, learner: str, more: int) -> None:
-    """Wait until a learner has shown more iterations than this number of times."""
+    """Wait until a learner has printed its iteration more than `more` times."""
     space.until(
         f"{learner} trains",
         lambda: "" if len(found := iterations(space, learner)) > more else f"{found}",

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.e2e
 HERE = Path(__file__).parent
 PEER = HERE.parents[1] / "images/light/peer.py"
 Case = tuple[str, int, int]
-# Topology, pods, workers per pod -> number of connections (star 3 x 2: as DI-engine computes).
+# Topology, pods, workers per pod -> number of connections (star 3 x 2: as DI-engine computes it).
 CASES: dict[Case, int | None] = {
     ("mesh", 3, 2): 15,
     ("star", 4, 1): 3,

@@ -43,7 +43,7 @@ def main_first(made: Body, *, last: bool) -> Body:
 def test_a_failed_init_container_is_named_and_the_command_prints_its_log(
     space: Space, policy: str
 ) -> None:
-    """C6."""
+    """Regression test for the report C6."""
     stage = {"name": "stage", "command": ["sh", "-c", "echo no data at /data; exit 3"], **BESIDE}
     pod = {"initContainers": [stage], "restartPolicy": policy}
     space.apply(peers("stage", pod=pod, replicas=1, backoffLimit=0))
@@ -54,7 +54,7 @@ def test_a_failed_init_container_is_named_and_the_command_prints_its_log(
 
 
 def test_the_log_of_the_main_container_is_found_behind_a_sidecar(space: Space) -> None:
-    """C29."""
+    """Regression test for the report C29."""
     pod = {"containers": [{**SIDECAR, **BESIDE}], "terminationGracePeriodSeconds": 1}
     script = "echo the cause; exit 3"
     space.apply(main_first(shell("side", script, pod=pod, replicas=1, backoffLimit=0), last=True))
@@ -65,7 +65,7 @@ def test_the_log_of_the_main_container_is_found_behind_a_sidecar(space: Space) -
 
 @pytest.mark.parametrize("probe", ["livenessProbe", "startupProbe"])
 def test_the_probe_that_ended_a_program_is_named(space: Space, probe: str) -> None:
-    """H11."""
+    """Regression test for the report H11."""
     kind = probe.removesuffix("Probe")
     checks = {"exec": {"command": ["cat", "/no/such"]}, "periodSeconds": 1, "failureThreshold": 2}
     main = {"command": ["/bin/bash", "-c", "echo step 7; exec sleep 600"], probe: checks}
@@ -80,7 +80,7 @@ def test_the_probe_that_ended_a_program_is_named(space: Space, probe: str) -> No
 
 
 def test_out_of_memory_names_the_limit(space: Space) -> None:
-    """C13."""
+    """Regression test for the report C13."""
     main = {"command": ["python3", "-c", "print('step 7', flush=True); bytearray(10**9)"]}
     limits = {"resources": {"limits": {"memory": "64Mi"}}}
     space.apply(job("memory", {**main, **limits}, replicas=1, backoffLimit=0))
@@ -102,7 +102,7 @@ def test_out_of_memory_names_the_limit(space: Space) -> None:
 def test_ranks_that_pod_security_rejects_are_one_group(
     space: Space, service: str, begin: str
 ) -> None:
-    """X1, C49."""
+    """Regression test for the reports X1 and C49."""
     space.kubectl("label", "namespace", space.name, RESTRICTED)
     space.apply(peers("six", replicas=6, service=service))
     said = set[str]()
@@ -122,7 +122,7 @@ def test_ranks_that_pod_security_rejects_are_one_group(
 
 
 def test_a_config_map_that_is_created_a_second_later_causes_no_event(space: Space) -> None:
-    """N3."""
+    """Regression test for the report N3."""
     mount, volume = mounted("late", "/code")
     main = {"command": ["/bin/bash", "-c", "exec sleep 600"], **mount}
     space.apply(job("late", main, pod=volume))

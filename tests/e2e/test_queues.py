@@ -1,9 +1,9 @@
 """One test suite for all message queues: DI-engine's events behave the same with nng, redis and
 torchrpc.
 
-There are 3 real pods with 2 processes of real DI-engine each. The suite does not test what nng does
-not guarantee: that an event arrives that was sent before the connection existed, or while the
-receiver was away.
+There are 3 real pods with 2 processes of real DI-engine each. The suite does not test events that
+were sent before the connection existed, or while the receiver was away, because nng does not
+guarantee that they arrive.
 """
 
 import re
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.e2e
 
 QUEUES = pytest.mark.parametrize(
     "queue",
-    # test_redis.py and test_torchrpc.py send events over the others in `make test`.
+    # In `make test`, test_redis.py and test_torchrpc.py send events over the other queues.
     ["nng", *(pytest.param(one, marks=pytest.mark.long) for one in ("redis", "torchrpc:cpu"))],
 )
 

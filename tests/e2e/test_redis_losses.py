@@ -38,7 +38,7 @@ def ticks(**queue: object) -> list[Body]:
 
 
 def said(space: Space, word: str, *, after: str = "") -> Callable[[], str]:
-    """Return a probe: "" when all ranks have logged a word (the last time `after` another)."""
+    """Return a probe: "" when all ranks have logged `word`, and later than the last `after`."""
 
     def lacking() -> str:
         logs = (space.logs(f"ticks-{rank}") for rank in range(3))

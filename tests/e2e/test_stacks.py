@@ -126,7 +126,7 @@ def signalled(space: Space, number: int) -> list[str]:
 
 
 def test_stopped_processes_are_a_problem_and_rank_0_is_not_suspected(space: Space) -> None:
-    """P8."""
+    """Regression test for the report P8."""
     space.until("stacks", partial(missing, space), 60)
     pids = sorted(map(int, signalled(space, signal.SIGSTOP)))
     try:

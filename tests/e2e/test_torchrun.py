@@ -23,7 +23,7 @@ def test_torchrun_without_a_flag_sums_the_collectors_statistics(space: Space) ->
 
 
 LEAVE = """
-# Whoever leaves while another one is still in the last step aborts that one.
+# A rank that leaves while another one is still in its last step aborts the other one.
 store = dist.distributed_c10d._get_default_store()
 store.set(f"done {dist.get_rank()}", "1")
 if dist.get_rank() == 0:

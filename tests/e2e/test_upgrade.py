@@ -1,4 +1,4 @@
-"""Jobs of a former version continue under the current operator, and after a downgrade."""
+"""Jobs of the previous version continue under the current operator, and after a downgrade."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ LAUNCHER = "dijob-launcher"
 
 @pytest.fixture
 def former(tmp_path: Path) -> Path:
-    """Return the sources of the former version."""
+    """Return the sources of the previous version."""
     unpack(tmp_path)
     return tmp_path
 
@@ -55,7 +55,7 @@ def test_twenty_jobs_survive_an_upgrade_and_a_downgrade_without_a_restart(
         for name in kinds:
             space.until_true(name, "Running", 300)
         before = all_running(space, kinds)
-        # The former version re-creates pods that have a channel (docs/install.md).
+        # The previous version re-creates pods that have a channel (docs/install.md).
         install(cluster, present, "launcher.channel=false")
         # When an operator has counted a pod's loss, it has reconciled these jobs.
         after = lost(space, begun, 1, {"world-1": "anew", "world-2": "in place"}, 2)

@@ -1,5 +1,5 @@
-"""An upgrade from the former version as in CHANGELOG.md, with the default values: the channel, the
-launcher's image as a volume, and two operators. The jobs are of each kind and in each phase.
+"""An upgrade from the previous version as in CHANGELOG.md, with the default values: the channel,
+the launcher's image as a volume, and two operators. The jobs are of each kind and in each phase.
 """
 
 import json
@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.long]
 OLD, NEW = f"dijob/launcher:{VERSION}", f"dijob/launcher:{__version__}"
 IPS = f"{GROUP}/node-ips"
 LIGHT_PEER = "exec light-peer --forever"
-# What a new job may not have. The former version has accepted it.
+# Fields that a new job may not have, but that the previous version accepted.
 REJECTED: dict[str, Body] = {
     "contrary": {"env": [{"name": "DI_TOPOLOGY", "value": "star"}]},
     "ruled": {"restartPolicy": "Never"},
@@ -71,7 +71,7 @@ class Seen:
 
 @dataclass
 class Upgraded:
-    """A namespace with jobs that the former version has started, and what the upgrade changed."""
+    """A namespace with jobs that the previous version has started, and what the upgrade changed."""
 
     space: Space
     world: dict[str, Identity]
@@ -103,7 +103,7 @@ def upgraded(
 
 
 def install_former(cluster: Cluster, operator: Path, sources: Path) -> None:
-    """Install the former version in a cluster that has nothing of the present one."""
+    """Install the previous version in a cluster that has no objects of the current one."""
     env = {**os.environ, **cluster.env()}
     run([str(cluster.helm), "uninstall", "dijob", "-n", HOME, "--wait"], env=env)
     cluster.run_kubectl("delete", "crd", CRD, timeout=120)
@@ -277,7 +277,7 @@ def test_a_lost_rank_is_replaced_and_only_the_new_pod_has_the_new_launcher(
 def is_current(space: Space, job: str) -> list[bool]:
     """Return for each rank whether its pod is as the default values say: the kubelet mounts the
     launcher, which gets its peer list from the operator, and the pod leaves a lost node after 30 s.
-    Otherwise, it is as of the former version.
+    Otherwise, the pod is as the previous version created it.
     """
     return [_shape(pod) == (False, True, False, {30}) for pod in space.pods(job)]
 

@@ -55,7 +55,7 @@ NAMED: dict[str, Body] = {
 
 
 def test_names_resolve_before_any_program_looks_them_up(space: Space) -> None:
-    """C1: with service: Always. All jobs start at once, so that the control plane is busy."""
+    """C1: with service: Always. All jobs start together, so that the control plane is busy."""
     for body in NAMED.values():
         body["spec"]["service"] = "Always"
     space.apply(*NAMED.values())
@@ -111,7 +111,7 @@ def test_the_reason_that_keeps_an_old_pod_is_named(held: Space) -> None:
 
 
 def test_a_deletion_in_the_foreground_waits_for_the_pods(space: Space) -> None:
-    """C17."""
+    """Regression test for the report C17."""
     space.apply(shell("front", DEAF, pod={"terminationGracePeriodSeconds": 8}))
     space.until_true("front", "Running")
     space.kubectl("delete", "dijob", "front", "--cascade=foreground", "--timeout=60s", timeout=70)

@@ -34,7 +34,8 @@ for folder in $writable; do mount -t tmpfs -o mode=1777 tmp "$root/$folder"; don
 if [ -n "$writable" ]; then mount -o remount,ro,bind "$root"; fi
 exec "$@"
 """
-# `env` by its path: the program is searched in the image's PATH, and an image may have no `env`.
+# The path of chroot, because `env` would search for it in the image's PATH. `env` itself runs
+# outside the image, which may have no `env`.
 CHROOT = shutil.which("chroot") or "/usr/sbin/chroot"
 SANDBOX = [
     "unshare",

@@ -64,9 +64,9 @@ def parallel_args(**given: Any) -> dict[str, Any]:
 def without_none(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments that are not None.
 
-    For most arguments of Parallel.runner, None is DI-engine's own default. For the others, None is
-    equivalent to the default, or an error (ding 0.5.3, ding/framework/parallel.py). Scripts often
-    pass on options that are None.
+    For most arguments of Parallel.runner, None is DI-engine's own default. For the others, None has
+    the effect of the default, or is an error (ding 0.5.3, ding/framework/parallel.py). Scripts
+    often pass on options that are None.
     """
     return {name: value for name, value in arguments.items() if value is not None}
 
@@ -152,7 +152,7 @@ def _common_arguments(world: PodWorld) -> dict[str, Any]:
 
 
 def _is_list_of_ports(world: PodWorld, given: dict[str, Any]) -> bool:
-    """Whether the ports are a list, and the other ranks must know them to connect."""
+    """Return whether the ports are given as a list, and other ranks need them to connect."""
     connects = world.mq_type != "redis" and "attach_to" not in given
     return connects and not isinstance(given.get("ports", BASE_PORT), int)
 

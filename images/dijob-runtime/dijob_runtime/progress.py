@@ -2,8 +2,9 @@
 to the operator's HTTP server if there is one.
 
 Reporting must never disrupt the training, so no function of this module blocks or raises. For the
-launcher, a thread of each process writes the newest values to a small file of its own. A file needs
-no other process to be there, and a slow disk delays only the thread.
+launcher, a thread of each process writes the newest values to the process's own small file. A
+process can write its file even if no other process is running, and a slow disk delays only the
+thread.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from dijob_runtime.waiting import meter
 FILES = "DIJOB_PROGRESS"
 # The minimum interval between two writes of a file.
 WRITE_SECONDS = 1.0
-# The largest count that the operator accepts. JSON readers keep it exactly.
+# The largest count that the operator accepts. JSON readers can represent it exactly.
 MOST = 2**53
 COUNTS = ("iteration", "env_step")
 # The names of the values in the file, which are those in the job's status.

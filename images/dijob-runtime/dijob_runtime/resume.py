@@ -109,7 +109,7 @@ def read_record(folder: Path) -> Any:
 def write_record(folder: Path, record: Any) -> None:
     """Write the record of a run into its folder, unless the folder already has it.
 
-    If the volume is full, the folder keeps its former record. Raises OSError.
+    If the volume is full, the folder keeps its previous record. Raises OSError.
     """
     if read_record(folder) == record:
         return

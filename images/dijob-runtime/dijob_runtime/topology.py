@@ -1,6 +1,6 @@
 """Determines which process connects to which. The rule is the same as in
-operator/dijob/topology.py, which names the rule's source. That module cannot be used here, because
-this package runs in the user's image with Python 3.7.
+operator/dijob/topology.py, which names the rule's source. The operator's module cannot be used
+here, because this package runs in the user's image with Python 3.7.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measures the share of time that a process which trains waits for data from other processes."""
+"""Measures the share of its time that a training process waits for data from other processes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import time
 from typing import Callable
 
-# The share is an average over about this time: older time counts less and less.
+# The share is an average over about this time. Older time has less and less weight.
 AVERAGE_SECONDS = 30.0
 
 
@@ -16,10 +16,10 @@ class WaitMeter:
     The thread that trains adds waiting times, and another thread calls `measure`. No lock is
     needed, because each of them only reads what the other one writes.
 
-    `trains`: this process has trained. Only programs that get their data from other processes, or
-    from a buffer, are measured (hook/distributer.py, hook/fetcher.py). The time before the first
-    training step does not count, because more collectors would not shorten the start. `values` are
-    the newest measurements, by their names in the job's status.
+    `trains` is true once this process has trained. Only programs that get their data from other
+    processes, or from a buffer, are measured (hook/distributer.py, hook/fetcher.py). The time
+    before the first training step does not count, because more collectors would not shorten the
+    start. `values` are the newest measurements, by their names in the job's status.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -37,14 +37,14 @@ class WaitMeter:
         self._last_waited = 0.0
 
     def add_wait(self, seconds: float) -> None:
-        """Count a time that has been spent on waiting for a message."""
+        """Add the seconds that the process has waited for a message."""
         self._measured = True
         if self._starved_since is None:  # else all time counts anyway
             self._waited += seconds
 
     def note_data(self, found: bool, fill: Callable[[], float] | None) -> None:
-        """Note whether a training step has found data. Until one finds data, all time is waiting.
-        `fill` returns how full the buffer is, from 0 to 1.
+        """Note whether a training step has found data. After a step without data, all time counts
+        as waiting until a step finds data. `fill` returns how full the buffer is, from 0 to 1.
         """
         self._measured, self._fill = True, fill
         if not found and self._starved_since is None:

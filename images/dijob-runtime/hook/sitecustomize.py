@@ -57,7 +57,7 @@ PATCHES = {
     "gym_notices.notices": "dijob_runtime.hook.quiet",
 }
 
-# The modules before whose execution another module's `prepare` function runs.
+# The modules that need preparation, each with the module whose `prepare` function runs first.
 PREPARED = {"ding": "dijob_runtime.hook.compat"}
 
 

@@ -20,7 +20,7 @@ from faults.lab.kube import Json, dijob
 # simulated nodes.
 RANKS = 3
 
-# The index of a job that was sent before, modulo their number.
+# The index of an earlier job, modulo the number of jobs that were sent.
 PLACES = st.integers(0, 600)
 
 
@@ -124,7 +124,7 @@ def objects(uids: tuple[str, ...]) -> SearchStrategy[Sent]:
 
 
 def drawn(strategy: SearchStrategy[Sent], count: int, number: int) -> list[Sent]:
-    """Draw `count` examples; the same ones for the same `number`."""
+    """Draw `count` examples with the seed `number`."""
     found: list[Sent] = []
 
     @seed(number)

@@ -37,7 +37,7 @@ READ = {
     *("properties", "required", "additionalProperties", "minProperties", "maxProperties"),
     *("x-kubernetes-preserve-unknown-fields", "x-kubernetes-int-or-string"),
 }
-# The longest texts and lists by default.
+# The default limits for the lengths of texts and lists.
 TEXT, ITEMS = 30, 4
 INT64 = 2**63
 

@@ -132,7 +132,7 @@ class Two:
         }
 
     async def until_calm(self) -> float:
-        """Wait until all jobs of the other tenant were reconciled. Return the seconds."""
+        """Wait until all jobs of the other tenant have been reconciled. Return the seconds."""
         # Occasional events and retries of a job are allowed.
         most = 10 + self.stored / 20
 
@@ -145,8 +145,8 @@ class Two:
         return await until_async("all dealt with", busy, DEALT_WITH_SECONDS, self.operator.evidence)
 
     async def needless(self, seconds: float) -> tuple[Counter[str], int]:
-        """Count the operator's requests within some seconds that are not about jobs which change or
-        wait for something. Return them, and the number of such jobs.
+        """Count the operator's requests within some seconds. Requests about jobs that change or
+        wait for something are left out. Return the counts, and the number of these jobs.
         """
         before, audit = await self.status(), Audit(self.audit_log)
         await asyncio.sleep(seconds)

@@ -11,7 +11,7 @@ from manifests import GROUP
 from faults.hostile.structural import ANYTHING, CHARACTERS, WORDS
 from faults.lab.kube import Json
 
-# Slightly less than the apiserver of 1.34 admits.
+# Slightly below the depth limit of the apiserver of 1.34.
 DEPTH = 900
 
 NUMBERS = st.sampled_from(

@@ -1,4 +1,4 @@
-"""Reads the writes of a client since a moment from the apiserver's audit log."""
+"""Reads from the apiserver's audit log what a client has written since a given time."""
 
 import json
 from collections import Counter
@@ -42,7 +42,9 @@ class Audit:
         self._offset = self.log.stat().st_size
 
     def each(self, agent: str = OPERATOR) -> Iterator[Write]:
-        """Yield the finished writes of a client by the beginning of its user agent ("": of all)."""
+        """Yield the finished writes of clients whose user agent begins with this text ("": all
+        clients).
+        """
         for entry in self._entries():
             if entry["verb"] in WRITES and entry.get("userAgent", "").startswith(agent):
                 about = entry["objectRef"]
@@ -79,7 +81,8 @@ class Audit:
 
     def _entries(self) -> Iterator[Json]:
         with self.log.open("rb") as lines:
-            # The log may have ended within a line. That request is from before the creation.
+            # The log may have ended in the middle of a line, whose request is older than this
+            # object.
             lines.seek(max(self._offset - 1, 0))
             if self._offset:
                 lines.readline()

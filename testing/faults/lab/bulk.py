@@ -17,7 +17,7 @@ CONCURRENT = 32
 ADDRESSES = ip_network("10.128.0.0/12")
 # kwok ignores such a pod, because its status is a copy.
 NO_START = "test.dijob/no-start"
-# The played launcher of such a pod has received this response before (testing/launchers).
+# The simulated launcher of such a pod has received this response before (testing/launchers).
 STORED = "test.dijob/stored"
 
 
@@ -37,7 +37,7 @@ async def for_all(items: Iterable[T], act: Callable[[T], Awaitable[Any]]) -> Non
 @dataclass(frozen=True)
 class Original:
     """A running job with all its objects. If its pods have a `channel`, there is no Service, and
-    the launchers of the copies are played.
+    the launchers of the copies are simulated.
     """
 
     namespace: str
@@ -82,7 +82,7 @@ class Original:
             jobs(self.namespace), self.copy({**self.job, "status": None}, name, "")
         )
         uid = made["metadata"]["uid"]
-        # A played launcher can only have an address of this machine.
+        # A simulated launcher can only have an address of this machine.
         net = 127 if self.channel else 10
         ips = [
             f"{net}.{200 + number // 2500}.{number // 10 % 250}.{number % 10 * 16 + r + 1}"

@@ -16,8 +16,8 @@ class Census:
     """Creations and deletions of the pods of each name. `counts` has all watched kinds, such as
     "ADDED service/a".
 
-    `moved` has the pods to which kwok gave a second address, which it rarely does when its view of
-    a pod is old.
+    `moved` has the pods to which kwok gave a second address. This happens rarely, when kwok's view
+    of a pod is outdated.
     """
 
     added: Counter[str] = field(default_factory=Counter)

@@ -1,4 +1,4 @@
-"""The channel of a namespace in which launchers are played."""
+"""The channel of a namespace whose launchers are simulated."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -38,8 +38,8 @@ class Channel:
 async def open_channel(
     access: Access, namespace: str, *, strict: bool = False
 ) -> AsyncIterator[Channel]:
-    """Play the launchers of a namespace, which has no pods yet. If `strict`, a refused report is an
-    error.
+    """Simulate the launchers of a namespace that has no pods yet. If `strict`, a refused report is
+    an error.
     """
     async with play_launchers(access, namespace, strict=strict) as launchers:
         yield Channel(free_port(), launchers)

@@ -1,4 +1,6 @@
-"""kill -9 of the operator around each write in a phase of a job: the result is right."""
+"""Kills the operator (kill -9) before or after each write in a phase of a job, and checks the
+result.
+"""
 
 import asyncio
 import itertools
@@ -91,8 +93,8 @@ async def reference(lane: Lane, scenario: Scenario) -> tuple[int, Json]:
 async def undisturbed(lane: Lane, scenario: Scenario) -> tuple[int, Json] | None:
     """Run the phase once without faults. Return None if kwok gave a pod a second address."""
     job = f"{scenario.name}-{next(NUMBERS)}"
-    # Without a pause, as each point does it: the number of status writes depends on the time of the
-    # previous one.
+    # The phase is triggered without a pause, as in `crash`: the number of status writes depends on
+    # when the previous one was sent.
     await scenario.prepare(lane, job)
     before = len(lane.proxy.writes)
     await scenario.trigger(lane, job)
@@ -109,7 +111,7 @@ async def undisturbed(lane: Lane, scenario: Scenario) -> tuple[int, Json] | None
 
 
 async def quiet(lane: Lane) -> None:
-    """Wait until there was no write for a while."""
+    """Wait until there has been no write for a while."""
     last, since = len(lane.proxy.writes), time.monotonic()
 
     async def restless() -> str:

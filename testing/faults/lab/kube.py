@@ -51,7 +51,7 @@ class Access:
 
 
 class Session:
-    """An HTTP session whose end waits until its sockets are closed.
+    """An HTTP session whose method `close` waits until its sockets are closed.
 
     A TLS connection that is closed during a response waits up to 30 s for the peer's close message.
     If the event loop ends first, a warning about it fails the next test.

@@ -52,7 +52,9 @@ class Lane:
     channel: Channel | None = None
 
     def body(self, name: str, size: int = 4, **spec: Any) -> Json:
-        """Return a DIJob. Pods with a Service have a gate, so a lane with a channel has none."""
+        """Return a DIJob. A Service gives pods a gate, so the jobs of a lane with a channel have no
+        Service.
+        """
         service = {"service": "Auto"} if self.channel else {}
         return dijob(self.namespace, name, size, **{**service, **spec})
 
@@ -109,7 +111,7 @@ class Lane:
         return await self.until(f"{job} {phase}", missing, seconds)
 
     async def counted(self, job: str) -> None:
-        """Wait until the status counts all pods: counts are written rarely."""
+        """Wait until the status counts all pods. The operator writes these counts rarely."""
 
         async def wrong() -> str:
             there = len(await self.pods(job))
@@ -223,7 +225,7 @@ def _either_word(status: Any) -> Any:
 
 
 def _without_refusal(status: Any) -> Any:
-    """Remove the condition of rejections that are over, which does not exist without faults."""
+    """Remove the condition that reports past rejections, which does not exist without faults."""
     over = ("ChangesRefused", "False")
     conditions = (status or {}).get("conditions", ())
     kept = [one for one in conditions if (one["type"], one["status"]) != over]
@@ -287,8 +289,9 @@ async def lane(
     channel: bool = False,
 ) -> AsyncIterator[Lane]:
     """Yield a lane with a running operator, which also serves the namespaces `others`. At the end,
-    the operator is stopped, and the namespace is being deleted. With a `channel`, the launchers of
-    all pods are played, so their addresses must be those of this machine (loopback_pods).
+    the operator is stopped, and the deletion of the namespace begins. With a `channel`, the
+    launchers of all pods are simulated, so their addresses must be those of this machine
+    (loopback_pods).
     """
     await make_namespace(kube, namespace)
     census = Census()

@@ -45,14 +45,14 @@ class Pair:
         return await self.lane.until(f"{name} acts", missing, seconds)
 
     def with_effect(self, name: str, since: float) -> list[Write]:
-        """Return the successful writes of one operator since a moment (epoch seconds), without
+        """Return the successful writes of one operator since a time (epoch seconds), without
         events.
         """
         done = (write for write in self._asked(name, since) if write.code < 300)
         return [write for write in done if write.kind != "events"]
 
     def refused(self, name: str, since: float) -> list[Write]:
-        """Return the rejected writes of one operator since a moment."""
+        """Return the rejected writes of one operator since a time (epoch seconds)."""
         return [write for write in self._asked(name, since) if write.code >= 300]
 
     def _asked(self, name: str, since: float) -> Iterator[Write]:
@@ -107,7 +107,7 @@ async def all_run(pair: Pair) -> None:
 
 
 async def start_until(pair: Pair, number: int, fault: Callable[[], None]) -> None:
-    """Apply all jobs. Inject the fault at the write of "a" with this number."""
+    """Apply all jobs, and inject the fault when operator "a" sends its write number `number`."""
     seen, done = 0, asyncio.Event()
 
     def count(asked: Asked) -> Fault | None:

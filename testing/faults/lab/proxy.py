@@ -106,8 +106,8 @@ class Proxy:
         return len(chosen)
 
     def stall(self) -> None:
-        """Drop everything on the existing connections from now on. They stay open, and new
-        connections work.
+        """Drop everything on the existing connections from now on. The connections stay open, and
+        new connections work.
         """
         self._stalled |= self._connections
 
@@ -162,7 +162,7 @@ class Proxy:
                 reset(request)
                 return web.Response(status=503)
             return fault.response()
-        # `answer` may have cut the operator off. This request does not arrive then, either.
+        # `answer` may have cut the operator off. In that case, this request must not arrive either.
         await self.through.wait()
         if asked.write:
             self.writes.append(asked)

@@ -1,5 +1,5 @@
-"""A new operator with many running jobs: when it sees a new job, when it has reconciled all jobs,
-and what it writes about jobs that need nothing.
+"""Measures a new operator with many running jobs: how soon it sees a new job, how soon it has
+reconciled all jobs, and what it writes about jobs that need nothing.
 """
 
 import time

@@ -60,7 +60,7 @@ async def renewed(lane: Lane, job: str, seconds: float = SOON) -> float:
 
 
 def calm(lane: Lane, seconds: float = 4.0) -> Callable[[], Any]:
-    """Return a probe that succeeds when no pod was created for a while."""
+    """Return a probe that succeeds when no pod has been created for a while."""
     seen = [lane.census.added.total(), time.monotonic()]
 
     async def missing() -> str:

@@ -3,5 +3,5 @@ hold after them. docs/reliability.md describes faults, invariants and results.
 
 kinds, plan, shapes, judge, charges, ranks, healing and table are pure functions that draw faults
 and judge observations, so that unit tests can cover them without a cluster. hosts, looks and
-leftovers observe, the modules with acts inject faults, and run connects all of them.
+leftovers observe, the modules named *_acts inject faults, and run connects all of them.
 """

@@ -24,7 +24,7 @@ from faults.real_pods.run import Run
 from faults.real_pods.scene import Scene
 from faults.real_pods.table import Result, markdown, rows
 
-# A cluster of its own, because the faults would disturb any other test.
+# A separate cluster, because the faults would disturb any other test.
 NAME = "dijob-chaos"
 IMAGES = ("light", "ditask", "launcher", "operator")
 # A small disk, so that a fault can fill it quickly.
@@ -35,8 +35,8 @@ FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dij
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make chaos")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
-    parser.add_argument("--minutes", type=float, default=10.0, help="how long new waves begin")
-    parser.add_argument("--replay", type=Path, help="a story whose faults are repeated")
+    parser.add_argument("--minutes", type=float, default=10.0, help="minutes with new waves")
+    parser.add_argument("--replay", type=Path, help="a story to repeat")
     parser.add_argument(
         "--story", type=Path, help=f"file for the story (default: {FOLDER}/SEED-TIME.jsonl)"
     )
@@ -80,7 +80,9 @@ def acted(cluster: Cluster, options: argparse.Namespace) -> Result:
 
 
 def add(path: Path, result: Result) -> None:
-    """Add the figures of a run to a file, instead of those of an earlier run with the same seed."""
+    """Add the figures of a run to a file. They replace the figures of an earlier run with the same
+    seed.
+    """
     runs = json.loads(path.read_text())["runs"] if path.exists() else []
     # A run replaces an earlier run with the same seed, so that no seed is counted twice.
     runs = [run for run in runs if run["seed"] != result.seed] + [result.as_json()]

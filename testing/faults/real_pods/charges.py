@@ -10,8 +10,8 @@ from faults.real_pods.shapes import Shape, owner
 
 @dataclass(frozen=True)
 class Done:
-    """A fault that was injected: its begin and end (seconds of the run), and what it hit, or why it
-    hit nothing (`missed`). `alone` is as in scene.Done.
+    """A fault that was injected: when it began and ended (seconds of the run), and what it hit, or
+    why it hit nothing (`missed`). `alone` is as in scene.Done.
     """
 
     wave: int
@@ -32,13 +32,13 @@ def touches(shapes: Iterable[Shape], done: Done, job: str) -> bool:
 
 
 def charges(shapes: Iterable[Shape], wave: Iterable[Done], job: str) -> tuple[int, int]:
-    """Return the minimum and the maximum of failures that one wave may add to a job's count.
+    """Return the minimum and maximum number of failures that one wave may add to a job's count.
 
     Only failures of programs are counted (docs/tasks.md). If such a failure was the only fault that
-    touched the job in the wave, it counts exactly once. Together with other faults it may not
-    count, because a program that has to restart anyway, or whose Redis server is down, does not
-    count. A torch program that fails because of a lost peer, before the loss is known, does count
-    (docs/runtimes.md).
+    touched the job in the wave, it counts exactly once. If other faults touched the job as well, it
+    does not always count: the failure of a program that has to restart anyway, or whose Redis
+    server is down, is not counted. A torch program that fails because of a lost peer, before the
+    loss is known, is counted (docs/runtimes.md).
     """
     shapes = tuple(shapes)
     own = [done for done in wave if not done.missed and touches(shapes, done, job)]

@@ -149,7 +149,7 @@ class Checks:
         elif self.shape.wiring is Wiring.TORCH:
             yield from self._each_with_each()
         else:
-            # Exact equality: a connection too many would be one to an old pod.
+            # The sets must be equal: an additional connection would lead to an old pod.
             wanted = mesh(self.ips, 1) if self.shape.wiring is Wiring.MESH else star(self.ips)
             tables = [pod.sockets for pod in self.job.pods]
             heard = listener_side(tables, self.ips, (PORT,))
@@ -191,8 +191,8 @@ def problems(shape: Shape, job: Job) -> list[Problem]:
 def said(shape: Shape, job: Job) -> str:
     """Return what is wrong with the failure that a job reports; "" if it is correct.
 
-    The only correct failure is that by backoffLimit, with a message that names the pod which failed
-    first.
+    The only correct failure is one because of backoffLimit. Its message must name the pod that
+    failed first.
     """
     failed, first = job.condition("Failed"), job.status.get("firstFailure") or {}
     # backoffLimit failures are allowed; one more fails the job.

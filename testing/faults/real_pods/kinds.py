@@ -23,7 +23,7 @@ class Kind:
     nothing waits for its end (a forced deletion, or a node that is given up). With `from_end`, the
     recovery time counts from the end of the fault, because jobs keep running during the fault or
     cannot recover from it. `known_late` means that programs end before Kubernetes notices the
-    fault, and so may programs that need them.
+    fault. Programs that depend on them may then end as well.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Kind:
     known_late: bool = False
 
 
-# Kubernetes gives up a silent node after 50 s (--node-monitor-grace-period of the
+# Kubernetes gives up on a silent node after 50 s (--node-monitor-grace-period of the
 # kube-controller-manager), and evicts the jobs' pods 2 s later.
 SHORT, GIVEN_UP = (6.0, 18.0), (72.0, 80.0)
 POD, NODE, OPERATOR = Level.POD, Level.NODE, Level.OPERATOR

@@ -12,7 +12,7 @@ from faults.real_pods import hosts
 
 def processes(space: Space) -> list[str]:
     """Describe containers with processes whose pods do not exist in the apiserver."""
-    # Of all namespaces, because the cluster's own pods have containers too.
+    # Pods of all namespaces, because the cluster's own pods have containers too.
     answer = space.api.core.list_pod_for_all_namespaces(_preload_content=False)
     pods = {pod["metadata"]["uid"] for pod in json.loads(answer.data)["items"]}
     return [
@@ -29,8 +29,8 @@ def alive(space: Space) -> list[str]:
 
 
 def known(space: Space) -> list[str]:
-    """Describe the same, and the containers and sandboxes of the namespace that containerd still
-    knows. The kubelet removes those once a minute.
+    """Describe the same as `alive`, and the containers and sandboxes of the namespace that
+    containerd still knows. The kubelet removes these once a minute.
     """
     found = alive(space)
     for name in space.cluster.nodes:

@@ -50,7 +50,7 @@ class Observer:
 
     @property
     def now(self) -> float:
-        """Return the time of the run in seconds."""
+        """Return the seconds since the run began."""
         return time.monotonic() - self.began
 
     def look(self) -> State:

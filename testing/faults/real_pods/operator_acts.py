@@ -22,7 +22,7 @@ def _operators(scene: Scene) -> dict[str, str]:
 
 
 def _leader(scene: Scene) -> str:
-    """Return the pod of the leader. Missed if there is none."""
+    """Return the pod of the leader. Raise Missed if there is none."""
     name, _ = scene.leader.now()
     # After a crash the Lease still names the former leader for some seconds.
     if name not in _operators(scene):

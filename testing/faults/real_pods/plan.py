@@ -10,7 +10,7 @@ from random import Random
 from faults.real_pods.kinds import KINDS, Kind, Level, of_level
 
 # The number of faults of each level in a wave. All begin within WITHIN_SECONDS. The loss of a node
-# is the last, because pods on a lost node cannot be hit any more.
+# comes last, because faults can no longer hit pods on a lost node.
 PER_WAVE = {Level.POD: 3, Level.NODE: 2, Level.OPERATOR: 1}
 WITHIN_SECONDS = 12.0
 # The target of operator faults: which operator is the leader is known only when the fault begins.
@@ -63,7 +63,7 @@ class Deck:
 
 
 def waves(seed: int, scope: Field) -> Iterator[tuple[Fault, ...]]:
-    """Yield the waves of this seed, without an end.
+    """Yield the waves of this seed endlessly.
 
     Each node has at most one fault in a wave, and at most one of the two nodes is given up.
     Otherwise no job could recover during the wave.

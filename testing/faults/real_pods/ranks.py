@@ -9,8 +9,8 @@ JOB_LABEL, RANK_LABEL = "diengine.opendilab.org/job", "diengine.opendilab.org/ra
 
 
 def violations(events: Iterable[tuple[float, str, Body]], sizes: Mapping[str, int]) -> list[str]:
-    """Describe each event after which a job had a rank twice, or one outside of 0 to n-1, among its
-    pods that were neither being deleted nor finished.
+    """Describe each event after which two pods of a job had the same rank, or a pod had a rank
+    outside of 0 to n-1. Pods that are being deleted or have finished do not count.
     """
     # The pods that count, by job and uid, as after each event.
     alive: dict[tuple[str, str], tuple[str, str]] = {}

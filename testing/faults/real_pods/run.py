@@ -25,7 +25,7 @@ from faults.real_pods.shapes import Shape
 from faults.real_pods.table import Result
 
 ACTS: dict[str, Act] = {**pod_acts.ACTS, **node_acts.ACTS, **operator_acts.ACTS}
-# When four programs import DI-engine and torch at once on two busy cores, that takes minutes.
+# Four programs that import DI-engine and torch at the same time need minutes on two busy cores.
 START_SECONDS, QUIET_SECONDS, GONE_SECONDS = 300, 180, 150
 AT_ONCE = "each rank has at most one program"
 
@@ -139,7 +139,7 @@ class Run:
         until(what, missing, seconds, pause=0.5)
 
     def _check(self, state: State, dones: Sequence[Done]) -> None:
-        """Record what each check has found in the result and in the story."""
+        """Write the findings of each check to the result and to the story."""
         for name in CHECKS:
             wrong = [str(p) for each in state.missing.values() for p in each if p.check == name]
             self.result.checked(f"quiet points: {name}", wrong, len(state.jobs))

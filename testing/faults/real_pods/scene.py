@@ -1,4 +1,4 @@
-"""The environment of the faults: the namespace of the jobs and the leader, and their results."""
+"""What faults act on (the namespace of the jobs, and the leader), and what a fault returns."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -68,7 +68,7 @@ ALL = (*LIGHT, REDIS, TORCH)
 
 
 def owner(shapes: Iterable[Shape], pod: str) -> Shape:
-    """Return the job to which a pod belongs. KeyError if it belongs to none."""
+    """Return the job to which a pod belongs. Raise KeyError if it belongs to none."""
     found = next((shape for shape in shapes if pod in shape.targets), None)
     if found is None:
         raise KeyError(pod)

@@ -50,7 +50,7 @@ def wave(number: int, faults: Iterable[Fault]) -> Line:
 
 
 def replayed(lines: Iterable[str]) -> list[tuple[Fault, ...]]:
-    """Return the waves of a story, in order. ValueError if it has none."""
+    """Return the waves of a story, in order. Raise ValueError if it has none."""
     told = [json.loads(line) for line in lines if line.strip()]
     found = [tuple(Fault(**f) for f in line["faults"]) for line in told if line["what"] == WAVE]
     if not found:

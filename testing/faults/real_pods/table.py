@@ -37,8 +37,9 @@ class Happened:
     """The results of one kind of fault.
 
     `done` and `missed` count how often it hit its target, and how often there was none. `seconds`
-    are the recovery times. Those of waves in which a node was given up are in `beside`, and those
-    of a leader without a Ready standby in `alone`. `never` counts targets that never recovered.
+    are the recovery times. The times of waves in which a node was given up are in `beside`, and the
+    times of a leader without a Ready standby are in `alone`. `never` counts targets that never
+    recovered.
     """
 
     done: int = 0
@@ -80,7 +81,7 @@ class Result:
             kind.done += 1
             if one.seconds is None:
                 kind.never += 1
-            # The recovery then waits for Kubernetes, so it says nothing about this fault.
+            # The recovery then waits for Kubernetes, so its time says nothing about this fault.
             elif given_up and not one.done.fault.is_a.given_up:
                 kind.beside.append(one.seconds)
             elif one.done.alone:

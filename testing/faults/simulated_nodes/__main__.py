@@ -39,7 +39,7 @@ RECIPES = tuple(
     for part in (crashing, network, leaders, nodes, clocks, tenants, walk, whole)
     for recipe in part.RECIPES
 )
-# How many recipes run at the same time: most of a fault's time is waiting.
+# How many recipes run at the same time. A recipe spends most of its time waiting.
 LANES = 3
 # More than the longest recipe takes on a busy machine. A recipe that takes longer counts as failed.
 LIMIT_SECONDS = 600.0
@@ -105,7 +105,7 @@ def main() -> None:
     recipes = chosen(RECIPES, given.rows)
     if given.channel:
         recipes = [one for one in recipes if one.over_channel]
-    # Without a control plane: the list is only for choosing rows.
+    # The list is only for choosing rows, so it needs no control plane.
     if given.list:
         print(*(f"{one.number:5} {one.name:20} {one.done}" for one in recipes), sep="\n")
         return

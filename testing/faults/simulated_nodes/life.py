@@ -26,7 +26,7 @@ ELASTIC = {"minReplicas": 1, "maxReplicas": 8, "replicas": RANKS}
 JOBS = ("a", "b", "c", "d")
 CONVERGED_SECONDS = 240.0
 COUNTED_SECONDS = 30.0
-# How often a run is repeated in which kwok gave a pod a second address. That is a defect of kwok.
+# How often a run is repeated if kwok gave a pod a second address, which is a defect of kwok.
 TRIES = 3
 
 Trouble = Callable[[Lane], AbstractAsyncContextManager[None]]
@@ -48,9 +48,9 @@ class Lived:
     """The course of a period with a fault.
 
     `first` and `whole` are the seconds to the first pod of the new job, and to the final state.
-    They count from the beginning of the fault or, if it ends by itself, from its end. `writes` and
-    `codes` are the operator's writes and exit codes; `wrong` lists the differences from the final
-    state without faults.
+    Both times count from the beginning of the fault or, if the fault ends by itself, from its end.
+    `writes` and `codes` are the operator's writes and exit codes; `wrong` lists the differences
+    from the final state without faults.
     """
 
     first: float

@@ -1,5 +1,5 @@
 """Faults of networks, apiservers and clocks, as functions for the proxy between the operator and
-the apiserver. They change what the operator receives.
+the apiserver. The functions change what the operator receives.
 """
 
 import json
@@ -45,7 +45,7 @@ def is_bookmark(line: bytes) -> bool:
 
 def reordered(dice: random.Random) -> Retell:
     """Hold back a few events, and deliver them in random order. All of them are delivered before a
-    bookmark, because the bookmark promises that they have been.
+    bookmark, which promises that all earlier events have been sent.
     """
 
     def retell(watch: Watch, line: bytes) -> list[bytes]:

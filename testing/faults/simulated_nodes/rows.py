@@ -12,7 +12,7 @@ from faults.simulated_nodes.stage import Stage
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one run of a recipe: the figure, other observations, and everything wrong."""
+    """The result of one run of a recipe: the figure, other observations, and all problems."""
 
     figure: float
     seen: str = ""
@@ -55,7 +55,7 @@ class Row:
 
     @staticmethod
     def of(recipe: Recipe, outcome: Outcome | str, seconds: float) -> "Row":
-        """Return the row for an outcome, or for the text of the error with which it ended."""
+        """Return the row for an outcome, or for the text of the error that ended the recipe."""
         said = (recipe.number, recipe.name, recipe.done, recipe.measures, recipe.bound)
         if isinstance(outcome, str):
             return Row(*said, None, "", (outcome,), round(seconds))
@@ -108,8 +108,8 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def chosen(recipes: Iterable[Recipe], names: Iterable[str]) -> list[Recipe]:
-    """Return the recipes with these names or numbers; all if none is given. ValueError for unknown
-    names.
+    """Return the recipes with these names or numbers; all if none is given. Raise ValueError for
+    unknown names.
     """
     known, wanted = list(recipes), set(names)
     # A misspelled name must not silently run fewer rows.

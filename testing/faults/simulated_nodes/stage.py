@@ -26,7 +26,7 @@ CHANNEL_HELP = "pods get their peer lists through the channel, not as annotation
 @dataclass
 class Stage:
     """A control plane with a client, a folder for logs, and the seed of everything random. If
-    `channel`, pods have a channel in place of a gate, and their launchers are played.
+    `channel`, pods have a channel in place of a gate, and their launchers are simulated.
 
     `kept` stores results with which several recipes compare, so that each is computed only once.
     """

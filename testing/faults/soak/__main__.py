@@ -65,7 +65,7 @@ class Soak:
 
     async def run(self) -> None:
         """Run jobs, faults and measurements at the same time until the end."""
-        # These two run without an end, so they are not part of the task group.
+        # These two tasks never end by themselves, so they are not part of the task group.
         beside = asyncio.gather(self._sample(), told(self))
         try:
             async with asyncio.TaskGroup() as group:
@@ -89,7 +89,7 @@ class Soak:
         while time.monotonic() < self.end:
             name, size = f"s{next(self.numbers)}", self.dice.randint(1, 5)
             begin = time.monotonic()
-            # Redis servers need a pod, a service and a policy each, so only some jobs have one.
+            # A Redis server needs its own pod, Service and policy, so only some jobs have one.
             queue = {"messageQueue": {"type": "redis"}} if self.dice.random() < 0.1 else {}
             await self.lane.apply(
                 name, size, minReplicas=1, maxReplicas=8, replicas=size, backoffLimit=50, **queue

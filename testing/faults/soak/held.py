@@ -41,7 +41,7 @@ class Held:
 
 
 def rss(pid: int) -> float:
-    """Return the resident memory in MB. OSError if the process has ended."""
+    """Return the resident memory in MB. Raise OSError if the process has ended."""
     said = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
     return int(said[1]) / 1024 if said else 0.0
 
@@ -88,7 +88,7 @@ async def both(two: Pair) -> dict[str, Held]:
 
 
 async def leaks(two: Pair, young: dict[str, Held]) -> list[str]:
-    """Describe what both operators still hold after a rest in addition to before the soak."""
+    """Describe what the operators hold after a rest that they did not hold before the soak."""
     found: list[str] = []
 
     async def missing() -> str:

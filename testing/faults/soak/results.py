@@ -11,8 +11,8 @@ from report import Machine
 
 # A silent connection is noticed after at most 75 s (row T9), and the start follows after that.
 P99_SECONDS = 100.0
-# Python's memory grows up to the need of the largest amount of concurrent work. After half of a
-# soak it should have stopped.
+# The memory of a Python process grows until the process has done its largest amount of concurrent
+# work. Halfway through a soak, it should have stopped growing.
 SLOPE_MB, SLOPE_MINUTES = 20.0, 10.0
 
 
@@ -29,7 +29,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Soaked:
-    """The results of one soak. `leaks` are tasks, sockets and child processes in addition to
+    """The results of one soak. `leaks` are tasks, sockets and child processes that did not exist
     before; `slope` is the growth of memory in MB per hour in the second half.
     """
 

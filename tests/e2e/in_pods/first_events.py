@@ -203,7 +203,7 @@ def in_a_process_of_its_own(job: str, mode: str, number: int) -> None:
             raise SystemExit(f"run {number} of {mode} has failed")
         return
     gc.disable()  # a collection would copy the memory that is shared with the parent process
-    # As another job: with redis, processes of the previous run might still be known.
+    # Each run is another job, because Redis might still know processes of the previous run.
     os.environ["DI_JOB_ID"] = f"{job}-{mode}-{number}"
     code = 1
     try:

@@ -2,8 +2,8 @@
 
 DI-engine 0.5.3 was released in 2024 and is the newest release. gym 0.25.1 and many environments use
 names that NumPy 2 has removed. yapf 0.29, which DI-engine uses to write the configuration, needs
-lib2to3, which Python 3.13 has removed. Nothing that exists is replaced, so with the packages of
-that time this module does nothing.
+lib2to3, which Python 3.13 has removed. Existing names are never replaced, so with packages from
+2024 this module does nothing.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from typing import Any
 from dijob_runtime.messages import log_message
 
 VARIABLE = "DIJOB_COMPAT"
-# The names that NumPy 2.0 has removed, except functions with another meaning today, and the aliases
-# of Python's own types, which NumPy 1.24 has removed. Each has the expression in NumPy 2 for it.
+# The names that NumPy 2.0 has removed, each with its equivalent in NumPy 2. Functions whose meaning
+# has changed are left out. OF_PYTHON has the aliases of Python's own types, which NumPy 1.24 has
+# removed.
 REMOVED = {
     "bool8": "bool_",
     "float_": "float64",

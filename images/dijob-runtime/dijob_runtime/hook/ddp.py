@@ -40,8 +40,8 @@ def _on_cpu(usual: Callable[..., Any], module: Any) -> Callable[..., Any]:
         if backend == "nccl":
             log_message(NOTE)
             backend = "gloo"
-        # The error is that of the last step, which selects the GPU number `rank % GPUs`. The
-        # process group exists at that time.
+        # The last step raises this error, because it selects the GPU number `rank % GPUs`. By then,
+        # the process group exists.
         with suppress(ZeroDivisionError):
             return usual(backend, *args, **kwargs)
         return module.get_rank(), module.get_world_size()

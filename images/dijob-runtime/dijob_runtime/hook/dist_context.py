@@ -16,9 +16,7 @@ NAME = "DistContext"
 
 
 def patch(module: ModuleType) -> None:
-    """Answer a program that imports the missing name. Programs that do not import it see no
-    difference.
-    """
+    """Provide the missing name to programs that import it. Other programs are not affected."""
     if PodWorld.read() is None or hasattr(module, NAME) or hasattr(module, "__getattr__"):
         return
     known: Any = module

@@ -63,9 +63,10 @@ class ArrivedFields(Dict[str, Any]):
 
 
 class StateField:
-    """The attribute `_state` of a context exchanger, which is always the same ArrivedFields.
+    """The attribute `_state` of a context exchanger, which is always the same ArrivedFields object.
 
-    The exchanger assigns an empty dict after each step. `items()` has already emptied it.
+    After each step, the exchanger assigns an empty dict. This assignment is ignored, because
+    `items()` has already emptied the object.
     """
 
     def __get__(self, exchanger: Any, owner: Any = None) -> ArrivedFields:

@@ -3,8 +3,8 @@ over the ranks of DDP.
 
 In DI-engine 0.5.3, it moves values to the GPU whose number is the rank. In a second pod, there is
 no such GPU, and in a pod without a GPU, there is none at all. With this patch, the values are on
-the current device. It also rejects NumPy arrays, which LightZero's MuZero logs. With this patch,
-they are averaged like tensors.
+the current device. LogReduceHook also rejects NumPy arrays, which LightZero's MuZero logs. With
+this patch, arrays are averaged like tensors.
 """
 
 from __future__ import annotations

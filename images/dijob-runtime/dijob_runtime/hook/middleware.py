@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterable
 
 
 def wrap_middleware(module: ModuleType, names: Iterable[str], wrap: Callable[[Any], Any]) -> None:
-    """Replace the middleware that these functions of a module make with what `wrap` makes of it.
+    """Call `wrap` on the middleware that these functions of a module return.
 
     A version of DI-engine may lack some of the functions.
     """

@@ -1,7 +1,7 @@
 """Reports the progress that DI-engine's task pipelines log.
 
-The other hooks report the steps of the trainers and the results of the evaluators. A middleware
-that they do not know, or that of an older version, logs the same values in fixed formats
+The other hooks report the steps of the trainers and the results of the evaluators. Middleware that
+the other hooks do not know, for example of an older version, logs the same values in fixed formats
 (ding/framework/middleware/functional: trainer.py and evaluator.py).
 """
 

@@ -1,10 +1,10 @@
 """Patch for DI-engine's compile_config (ding/config/config.py): a restarted training resumes.
 
 The pipelines of DI-engine (ding/entry/serial_entry*.py) and of LightZero (lzero/entry) call
-compile_config, which appends a timestamp to the name of a folder that exists. If resume.py finds a
-folder of this run, the patch keeps it and sets the learner's option load_ckpt_before_run. DI-engine
-then loads the policy and the iteration. The patch adds the environment step, which only some
-pipelines restore.
+compile_config, which appends a timestamp to the folder's name if the folder already exists. If
+resume.py finds a folder of this run, the patch keeps it and sets the learner's option
+load_ckpt_before_run. DI-engine then loads the policy and the iteration. The patch adds the
+environment step, which only some pipelines restore.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _wrap_compile(usual: Any) -> Any:
 def _user_decides(given: Any) -> bool:
     """Return whether the configuration itself states what to load.
 
-    `resume_training=False` states nothing: it is DI-engine's default, and its examples contain it.
+    `resume_training=False` does not count: it is the default, and DI-engine's examples set it.
     """
     learn = given["cfg"].get("policy", {}).get("learn", {})
     hook = learn.get("learner", {}).get("hook", {})
@@ -160,8 +160,8 @@ def _find_newest_complete(folder: str) -> str | None:
 def _agree_on_decision(decide: Callable[[], Decision]) -> Decision:
     """Return the decision of rank 0, in every process of a DDP training.
 
-    Only rank 0 needs the volume. The other ranks get the checkpoint's content from it, because DDP
-    synchronizes the parameters before the checkpoint is loaded, and only then.
+    Only rank 0 needs the volume. It sends the checkpoint's content to the other ranks, because DDP
+    synchronizes the parameters only once, before the checkpoint is loaded.
     """
     if _di_engine().get_world_size() == 1:
         return decide()

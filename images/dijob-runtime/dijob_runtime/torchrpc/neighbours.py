@@ -97,7 +97,7 @@ class Neighbours:
         while True:
             try:
                 # _talk removes the task in which it runs from `_kept`. The task of _dial must stay
-                # in `_kept`, so _talk gets a task of its own, as for an accepted connection.
+                # in `_kept`, so _talk gets a separate task, as for an accepted connection.
                 await self._loop.create_task(
                     self._talk(*await asyncio.open_connection(host, port, limit=LIMIT))
                 )

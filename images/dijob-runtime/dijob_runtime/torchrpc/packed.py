@@ -18,7 +18,7 @@ import torch
 # Data of at least this size is sent as a tensor. torch has a separate channel for the memory of
 # tensors, which is faster for large data and slower for small data.
 TENSOR_BYTES = 256 * 2**10
-# The name of a function: in a pickle, a call of this function stands for a tensor.
+# The name of a function: in a pickle, a call of this function represents a tensor.
 SLOT = "tensor_in_slot"
 
 

@@ -75,7 +75,7 @@ def _make_runner(
         params = Parallel._nng_args_parser(n_parallel_workers=n_parallel_workers, **args)
         group = []
         for worker, kwargs in enumerate(params):
-            # All variants are registered under one name. They differ only in their GPUs.
+            # All variants are registered under one name, because they differ only in their GPUs.
             own = {"mq_type": "torchrpc:cpu", "node": kwargs["node_id"], "local_id": worker}
             own.update(
                 device_map=flags.cuda_device_map if gpus else "",

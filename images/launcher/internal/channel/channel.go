@@ -42,7 +42,8 @@ const (
 )
 
 const (
-	// A short time, because the Service may lead to a former pod of the operator, and the next attempt to another one.
+	// The timeout is short: the Service may still route to a deleted pod of the operator, and the next attempt may reach another
+	// pod.
 	dialTimeout = 500 * time.Millisecond
 	sendTimeout = 2 * time.Second
 	// The pauses before the next attempt to connect. Launchers must be back within a second of the operator's restart, but a
@@ -133,8 +134,8 @@ func Open() *Channel {
 		Job:   strings.Join([]string{os.Getenv("DI_JOB_NAMESPACE"), os.Getenv("DI_JOB_NAME"), os.Getenv("DI_JOB_ID")}, "/"),
 		IP:    os.Getenv("DI_POD_IP"),
 		State: Waiting,
-		// With the response to the previous launcher of this container, the program can restart while the operator is down, and a
-		// restarted operator learns what it has requested. The operator verifies it like an annotation.
+		// The response to the previous launcher of this container lets the program restart while the operator is down. It also tells a
+		// restarted operator what the operator has requested. The operator verifies the response like an annotation.
 		Said: env.StoredResponse(),
 		Dial: func() (net.Conn, error) { return dialer.Dial("tcp", words[0]) },
 		Keep: store,
@@ -192,8 +193,8 @@ func (c *Channel) Report(state State) {
 	c.send(nil)
 }
 
-// ReportProgress tells the operator the program's progress if it has changed, at most every progressEvery. If that is not over
-// yet, a later call sends it; the last one is sent with the state Ended.
+// ReportProgress tells the operator the program's progress if it has changed, at most once per progressEvery. If that time has
+// not passed yet, a later call sends the progress. The last progress is sent with the state Ended.
 func (c *Channel) ReportProgress(news *progress.Report) {
 	if c == nil || news == nil {
 		return

@@ -24,9 +24,9 @@ const (
 	tailBytes = 2048
 )
 
-// recorder forwards the program's output to the container's log, and keeps its end in two files of the pod's volume. It exists
-// only for containers that the kubelet restarts: Kubernetes keeps only the log of the newest container of an ended pod, and
-// that may be a launcher that only waited (runs.go).
+// recorder forwards the program's output to the container's log, and keeps the end of the output in two files of the pod's
+// volume. It exists only for containers that the kubelet restarts: Kubernetes keeps only the log of the newest container of an
+// ended pod, and in that container the launcher may only have waited (record.go).
 type recorder struct {
 	mutex   sync.Mutex
 	file    *os.File
@@ -159,7 +159,7 @@ func (l *recorder) write(target io.Writer, text []byte) bool {
 	if len(text) == 0 {
 		return true
 	}
-	// The container can be killed at any time. Recorded first, everything in the log is also in the record.
+	// The container can be killed at any time. The output is recorded first, so that everything in the log is also in the record.
 	l.keep(text)
 	_, err := target.Write(text)
 	return err == nil

@@ -119,7 +119,7 @@ func (l *lastRun) code() int {
 	case !l.Ended:
 		return killed
 	case l.Code == 0:
-		// The program exited 0 and the kubelet restarted the container. It is now ended before the program could run.
+		// The program exited 0 and the kubelet restarted the container. The container is now ended before the program could run again.
 		return 128 + int(syscall.SIGTERM)
 	}
 	return l.Code

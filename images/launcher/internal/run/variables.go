@@ -45,8 +45,8 @@ func setRuntimeVariables(said map[string]string, size, world string) {
 }
 
 // setTaskVariables sets DI_<TASK>_NODES for each task, its part of DI_NODES. DIJOB_TASKS lists the tasks and their sizes in
-// rank order, e.g. "LEARNER 1 COLLECTOR 2". The last task gets all remaining ranks. A task "_" has a variable that the user
-// has set, so it only takes up its ranks.
+// rank order, e.g. "LEARNER 1 COLLECTOR 2". The last task gets all remaining ranks. The name "_" marks a task whose variable the
+// user has set: its ranks are skipped, and the variable is not changed.
 func setTaskVariables(nodes []string) {
 	words := strings.Fields(os.Getenv("DIJOB_TASKS"))
 	for i := 0; i+1 < len(words); i += 2 {

@@ -20,8 +20,7 @@ from faults.simulated_nodes.rows import Outcome, Recipe
 from faults.simulated_nodes.stage import Stage
 
 TAKE_OVER = "seconds until the standby takes over"
-# The write in the middle of a start at which the leader is stopped, and for how long: longer than
-# all timeouts.
+# The leader is stopped at this write, in the middle of a start, and for longer than all timeouts.
 WRITE, STOPPED_SECONDS = 30, 60.0
 
 
@@ -33,7 +32,9 @@ async def pair(stage: Stage) -> AsyncIterator[Pair]:
 
 
 async def taken_over(which: signal.Signals, stage: Stage) -> Outcome:
-    """End the leader and delete a pod at the same time, so that only the standby can notice."""
+    """End the leader and delete a pod at the same time, so that only the standby can notice the
+    loss.
+    """
     async with pair(stage) as two:
         lane = two.lane
         await running(lane, "x")

@@ -83,7 +83,7 @@ async def slow(seconds: float, lane: Lane) -> AsyncIterator[None]:
 
 
 def hooked(stage: Stage, name: str, hook: Callable[[Proxy, Stage], None]) -> Trouble:
-    """Return a fault that a function of the proxy causes until the end."""
+    """Return a fault that lasts until the end: `hook` sets a function of the proxy."""
 
     @asynccontextmanager
     async def trouble(lane: Lane) -> AsyncIterator[None]:
@@ -101,7 +101,7 @@ async def first_of(trouble: Trouble, seconds: float | None, stage: Stage) -> Out
 
 
 async def dies_of(trouble: Trouble, stage: Stage) -> Outcome:
-    """Like `first_of`, for a fault with which the operator must exit and be restarted."""
+    """Like `first_of`, for a fault after which the operator must exit. It is then restarted."""
     lived = await live(stage, trouble)
     outcome = lived.outcome(lived.first)
     # An exit code of 0 would mean that the operator took the fault for a normal end.

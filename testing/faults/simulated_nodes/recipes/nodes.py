@@ -32,7 +32,7 @@ GONE_SECONDS = 150.0
 
 
 def wholeness(lane: Lane, job: str, before: dict[str, str]) -> Callable[[], Awaitable[str]]:
-    """Return a check: the ranks with these uids are replaced, and all ranks run."""
+    """Return a probe: "" when the ranks with these uids have been replaced and all ranks run."""
 
     async def missing() -> str:
         found, status = await lane.pods(job), await lane.status(job)
@@ -48,8 +48,8 @@ def wholeness(lane: Lane, job: str, before: dict[str, str]) -> Callable[[], Awai
 
 
 async def renewed_once(lane: Lane, job: str, lost: int) -> tuple[str, ...]:
-    """Describe what is wrong after `lost` ranks were lost at once: the number of created pods, or
-    counted failures.
+    """Describe what is wrong after `lost` ranks were lost at the same time: the number of created
+    pods, or counted failures.
     """
     await quiet(lane)
     status, made = await lane.status(job), lane.census.of(job)

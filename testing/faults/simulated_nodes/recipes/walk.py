@@ -85,7 +85,7 @@ def comparable(state: Json) -> Json:
     conditions = {
         one["type"]: one["status"]
         for one in status.get("conditions", ())
-        if (one["type"], one["status"]) != ("Suspended", "False")  # it was once
+        if (one["type"], one["status"]) != ("Suspended", "False")  # it was suspended before
     }
     # Annotations that contain a revision.
     numbers = {"list-number", "renew-from", "topology"}

@@ -1,4 +1,6 @@
-"""Recipes about etcd and the apiserver. They affect all namespaces, so each of them runs alone."""
+"""Recipes about etcd and the apiserver. These recipes affect all namespaces, so each of them runs
+alone.
+"""
 
 import asyncio
 import shutil
@@ -54,7 +56,7 @@ async def defragmented(stage: Stage) -> Outcome:
     """Defragment etcd, which does not answer meanwhile."""
     async with served(stage, "defrag") as one:
         begin = time.monotonic()
-        # At the same time as the new job, which has to wait for it.
+        # The new job is created at the same time, and has to wait for etcd.
         task = asyncio.create_task(one.etcd("maintenance/defragment", {}))
         first = await first_pod(one, begin)
         await task
