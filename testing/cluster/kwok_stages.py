@@ -219,7 +219,7 @@ def pod_stages() -> list[dict[str, Any]]:
         stage("Pod", "pass-gate", waits, _status(_RUNNING)),
         stage("Pod", "renew", renews, _status(_RENEWED)),
         stage("Pod", "end", ends, _status(_ENDED), delay=delay),
-        stage("Pod", "delete", [_ASKED_TO_GO], {"finalizers": {"empty": True}, "delete": True}),
+        stage("Pod", "delete", [_ASKED_TO_GO], {"delete": True}),
     ]
 
 

@@ -158,6 +158,7 @@ def test_a_drain_stops_collectors_one_by_one_and_no_learner(plane: Plane, name: 
     hold(plane, f"{name}-collector-0", "test.dijob/hold")
     assert evict(plane, f"{name}-collector-0").ok
     assert not evict(plane, f"{name}-collector-1").ok
+    assert plane.uids(name) == before
     hold(plane, f"{name}-collector-0")
     plane.until(
         "the second collector can be evicted when the first is back",
