@@ -184,8 +184,8 @@ def _enum_option(
     default=False,
     show_default=True,
     help=(
-        "Delete a job with ttlSecondsAfterFinished only after the history (python -m"
-        " dijob.history) has recorded it, or an hour later."
+        "Keep a job with ttlSecondsAfterFinished until the history (python -m dijob.history) has"
+        " recorded it, but for at most an hour after that time has expired."
     ),
 )
 @click.option(

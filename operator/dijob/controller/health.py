@@ -30,7 +30,7 @@ from dijob.process.clock import SYSTEM, Clock
 log = logging.getLogger(__name__)
 
 # Bookmarks arrive once a minute, and a silent watch is restarted after 70 s (api.Stream.silence).
-# So a watch that has been silent for SILENCE_SECONDS has failed to restart more than once.
+# So if a watch has been silent for SILENCE_SECONDS, more than one attempt to restart it has failed.
 SILENCE_SECONDS = 180.0
 # The phase that the metrics show for a job without a phase.
 NO_PHASE = "New"
@@ -110,7 +110,7 @@ def limit_namespaces(phases: Counter[tuple[str, str]]) -> Counter[tuple[str, str
 
 
 def measure_progress(jobs: Jobs, now: datetime) -> None:
-    """Set the gauges of the progress of all jobs."""
+    """Set the progress gauges of all jobs."""
     metrics.JOB_PROGRESS.clear()
     for namespace, name in jobs.uids().values():
         for figure, value in recent_figures(jobs.get((namespace, name)), now).items():

@@ -1,7 +1,7 @@
 """Configures the operator's log: human-readable lines, or JSON for programs.
 
-kopf's own JSON format is not used: it omits the name of the logger, and the job in lines that the
-operator itself logs.
+kopf's own JSON format is not used: it omits the name of the logger and, in lines that the operator
+itself logs, the job.
 """
 
 import json

@@ -58,7 +58,9 @@ class Settings:
 
 
 async def run_operator(settings: Settings) -> None:
-    """Run until SIGTERM or SIGINT. A SIGTERM before kopf has started cancels this coroutine."""
+    """Run until SIGTERM or SIGINT. A SIGTERM that arrives before kopf has started cancels this
+    coroutine.
+    """
     # PID 1 of a container ignores signals for which it has no handler. The handlers of job_watch.py
     # are installed only when kopf starts, and before that the operator waits for the apiserver.
     if (task := asyncio.current_task()) is not None:

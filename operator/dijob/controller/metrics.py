@@ -71,15 +71,15 @@ START_SECONDS = Histogram(
 # Suspensions and resizes are not losses, so they are not measured here (docs/decisions/031).
 RECOVERY_SECONDS = Histogram(
     "dijob_recovery_duration_seconds",
-    "Time that a DIJob needs to recover from a lost rank: from the first rank that was not Ready"
-    " until all ranks are Ready. Restarts of containers alone are not measured.",
+    "Time that a DIJob needs to recover from a lost rank: from the moment the first rank is no"
+    " longer Ready until all ranks are Ready again. Restarts of containers alone are not measured.",
     buckets=(1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600),
     registry=REGISTRY,
 )
 RESTARTS = Counter(
     "dijob_restarts_total",
-    "Restarts of ranks by cause. A cause is the reason of the condition AddressesReady when a peer"
-    " list becomes stale; each loss counts once, however many ranks restart. The cause Crashed"
+    "Restarts of ranks by cause, which is the reason of the condition AddressesReady when a peer"
+    " list becomes stale. Each loss counts once, however many ranks restart. The cause Crashed"
     " counts containers that failed and were restarted in their pod.",
     ["cause"],
     registry=REGISTRY,

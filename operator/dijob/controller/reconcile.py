@@ -199,8 +199,8 @@ class Reconciler:
         job from the apiserver.
 
         If a watch has missed a deletion, pods would be created for a job that is gone. If a list
-        lags behind, it shows an older version of the job, and pods that only a newer version has
-        would be deleted.
+        lags behind, it shows an older version of the job, and the operator would delete pods that
+        only the newer version requires.
         """
         if self.jobs.is_certain(key) or not (
             self.jobs.is_old(key) or any(map(_is_destructive, actions))
@@ -250,6 +250,6 @@ def _is_known(there: Mapping[str, Any], known: Metadata) -> bool:
 
 
 def _is_over(job: DIJob) -> bool:
-    """Whether the job gets no more pods, because it has ended or is suspended or being deleted."""
+    """Whether the job gets no more pods, because it has ended, is suspended or is being deleted."""
     status = job.status
     return bool(job.metadata.deletion_timestamp or status.suspend_time) or status.ended

@@ -125,7 +125,8 @@ _AS_GIVEN: Final = (
     type=click.IntRange(1, 1_000_000),
     default=10_000,
     show_default=True,
-    help="The largest number of records. Beyond it, the oldest ones of deleted jobs are removed.",
+    help="The largest number of records. Beyond it, the oldest records of deleted jobs are"
+    " removed.",
 )
 @click.option(
     "--max-megabytes",

@@ -23,8 +23,8 @@ log = logging.getLogger(__name__)
 
 ANSWER_SECONDS: Final = 20.0
 MOST_LISTED: Final = 500
-# Names of namespaces and jobs. Names are only compared with stored ones, but they are also part of
-# the access review that is sent to the API server.
+# Names of namespaces and jobs. The history compares them with stored names, and sends them to the
+# API server as part of the access review.
 _NAME: Final = "[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
 _LABEL: Final = re.compile(r"([^=,\s]{1,317})=([^=,\s]{0,63})")
 _UID: Final = re.compile(r"[0-9a-zA-Z-]{0,64}")

@@ -120,7 +120,7 @@ class BucketStore:
             listed = [one["path"] for page in obstore.list(self._bucket) for one in page]
             paths = [path for path in listed if re.fullmatch(_OBJECT, path)]
             self._folder.mkdir(parents=True, exist_ok=True)
-            # Remove an index that a killed process has left.
+            # Remove an index that a killed process has left behind.
             for old in self._folder.glob(f"{_INDEX}*"):
                 old.unlink()
         index = SqliteStore(self._folder / _INDEX, None)

@@ -18,13 +18,13 @@ BYTES: Final = Gauge(
 )
 UNSTORED: Final = Gauge(
     "dijob_history_unstored_jobs",
-    "Number of jobs whose newest record could not be stored yet. The history tries again until it"
+    "Number of jobs whose newest record has not been stored yet. The history tries again until it"
     " succeeds.",
     registry=REGISTRY,
 )
 FAILED_WRITES: Final = Counter(
     "dijob_history_failed_writes_total",
-    "Writes to the store of the history that failed. The log has the reasons.",
+    "Failed writes to the store of the history. The log has the reasons.",
     registry=REGISTRY,
 )
 LOST_LOGS: Final = Counter(

@@ -29,8 +29,8 @@ log = logging.getLogger(__name__)
 # How often the recorder looks for changes, and how many jobs it stores in one transaction.
 LOOK_SECONDS: Final = 1.0
 AT_ONCE: Final = 100
-# If only the progress of a job has changed, its record is written at most this often. A crash of
-# the history loses at most the points of one such interval.
+# If only the progress of a job has changed, its record is written at most this often. If the
+# history crashes, at most the points of one such interval are lost.
 PROGRESS_SECONDS: Final = 60.0
 # First and longest pause after a failed write.
 RETRY_SECONDS: Final = (1.0, 60.0)
@@ -55,7 +55,7 @@ class _KnownJob:
 
     @property
     def is_new(self) -> bool:
-        """Whether something has not been stored yet, whether or not it is urgent."""
+        """Whether anything, urgent or not, has not been stored yet."""
         return self.record is not self.stored or bool(self.logs)
 
     def is_due(self, now: float) -> bool:
@@ -63,7 +63,7 @@ class _KnownJob:
         return self.is_new and (self.urgent or self.due <= now)
 
     def update(self, record: JobRecord) -> None:
-        """Replace the record by a newer one."""
+        """Replace the record with a newer one."""
         if record != self.record:
             self.urgent = self.urgent or differs_in_state(self.record, record)
             self.record = record
@@ -166,7 +166,7 @@ class JobRecorder:
             known.stored = record
             known.due = self._clock.monotonic() + PROGRESS_SECONDS
             del known.logs[: len(logs)]
-            # If the job has changed while it was written, it is written again.
+            # If the job changed while its record was being written, the record is written again.
             known.urgent = known.is_new
             owner = names.owner_key(record.namespace, record.name, record.uid)
             if record.deleted and not known.is_new and not self._tails.is_reading(owner):

@@ -83,8 +83,8 @@ class SqliteStore:
         db.execute("PRAGMA auto_vacuum = INCREMENTAL")
         db.execute("PRAGMA journal_mode = WAL")
         # With a write-ahead log, NORMAL cannot corrupt the database, but a power failure can lose
-        # the last transactions. FULL prevents this loss, because the operator deletes jobs once
-        # they are recorded.
+        # the last transactions. This loss would be permanent, because the operator deletes jobs
+        # once they are recorded. So FULL is used.
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA foreign_keys = ON")
         db.execute("PRAGMA journal_size_limit = 16777216")

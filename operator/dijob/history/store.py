@@ -9,7 +9,7 @@ from dijob.api.recorded import JobRecord, LogTail
 
 
 class StoreError(Exception):
-    """The store cannot be read or written now."""
+    """The store cannot be read or written at the moment."""
 
 
 def as_stored(model: JobRecord | LogTail) -> dict[str, Any]:
@@ -79,10 +79,14 @@ class RecordStore(Protocol):
     """
 
     def load(self) -> None:
-        """Make the stored records available. Called before the first write, until it succeeds."""
+        """Make the stored records available. Called before the first write, and repeated until it
+        succeeds.
+        """
 
     def put(self, changes: Iterable[Change]) -> None:
-        """Store records. After an error, some may be stored, so all must be written again."""
+        """Store records. After an error, some of the records may be stored, so all must be written
+        again.
+        """
 
     def unfinished(self) -> tuple[list[JobRecord], set[str]]:
         """Return the records of jobs whose deletion is not recorded, and the runs of their logs."""

@@ -55,7 +55,7 @@ class ReadTail:
 @dataclass
 class TailReader:
     """Reads each run's log once. `on_read` is called with the result. `known` are the runs whose
-    logs are already in the store, have been read, or wait to be read.
+    logs are already in the store, have been read, or are waiting to be read.
     """
 
     api: Api

@@ -28,7 +28,7 @@ class JobView:
 
     @property
     def recorded(self) -> bool:
-        """Whether the job already has the annotation which says that it is recorded."""
+        """Whether the job already has the annotation that marks it as recorded."""
         annotations = self.body["metadata"].get("annotations") or {}
         return bool(annotations.get(names.ANNOTATION_RECORDED) == self.uid)
 

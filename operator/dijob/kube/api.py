@@ -93,7 +93,7 @@ class Stream:
     `path` is the collection, `selector` a label selector, `version` the resourceVersion to start
     from. `initial` requests the current objects first, followed by a bookmark (KEP-3157,
     WatchList). The apiserver ends the watch after `seconds`. Bookmarks come once a minute, so the
-    operator abandons a watch that has been without any event for `silence` seconds.
+    operator abandons a watch that has received no event for `silence` seconds.
     """
 
     path: str

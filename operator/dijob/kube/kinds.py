@@ -94,7 +94,8 @@ LEASES: Final = ObjectKind("Lease", "leases", "get create patch", "coordination.
 KINDS: Final = (JOBS, JOB_STATUS, JOB_FINALIZERS, PODS, SERVICES, POLICIES, BUDGETS, EVENTS)
 # Additional permissions if each job has its own NetworkPolicy.
 ISOLATING: Final = (replace(POLICIES, verbs="list watch patch"),)
-# The kinds that the operator creates for a job and reads with its pods, by the field `kind`.
+# The kinds of objects that belong to a job, and that the operator reads together with the job's
+# pods, by the field `kind`.
 CHILDREN: Final = {kind.name: kind for kind in (PODS, SERVICES, POLICIES)}
 # Additional permissions with Kueue: in the namespaces of the jobs, and in the whole cluster.
 QUEUEING: Final = (WORKLOADS, WORKLOAD_STATUS, LOCAL_QUEUES)

@@ -36,7 +36,7 @@ class Bounds:
     of_one_address: int = 32
     idle_seconds: float = 10.0
     stop_seconds: float = 60.0
-    """How long a stop waits for requests in progress."""
+    """How long the server waits for requests in progress when it stops."""
     cancels: bool = False
     """Whether a request in progress is canceled when its client closes the connection."""
 

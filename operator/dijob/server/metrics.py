@@ -30,14 +30,14 @@ PROGRESS: Final = Gauge(
 )
 FAILED_WRITES: Final = Counter(
     "dijob_server_failed_writes_total",
-    "Writes of a job's progress that failed because of an unexpected error in the server. The"
+    "Failed attempts to write a job's progress, caused by unexpected errors in the server. The"
     " server's log has a traceback for each.",
     registry=REGISTRY,
 )
 
 
 # The gauges of a job without reports are removed after this time, because the server does not watch
-# jobs and never learns that one was deleted.
+# jobs and never learns when a job is deleted.
 SILENT_SECONDS: Final = 600.0
 
 _FIGURES: Final = ("iteration", "env_step", "episode_return")

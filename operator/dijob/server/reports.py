@@ -89,8 +89,8 @@ class Reports:
                 raise RequestRejection(
                     429, "too many jobs are reporting progress", PROGRESS_SECONDS
                 )
-            # Check now whether the job exists. The report may be written only a minute later, when
-            # the response can no longer contain the error.
+            # Check now whether the job exists. The write of the report can be delayed by a minute,
+            # and the response can then no longer contain the error.
             await self._sizes.read(job)
         now = self._clock.monotonic()
         news = report.model_dump(exclude_none=True) | {"time": format_time(self._clock.now())}
@@ -117,7 +117,7 @@ class Reports:
             await self.write_due()
 
     async def write_due(self) -> None:
-        """Write the reports that are due, the one that has waited longest first."""
+        """Write the reports that are due, starting with the one that has waited longest."""
         now = self._clock.monotonic()
         metrics.forget_silent(now)
         self._next = {name: at for name, at in self._next.items() if at > now}

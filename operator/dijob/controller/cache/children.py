@@ -35,14 +35,14 @@ class Children:
     ) -> "Children":
         """Create the stores for these namespaces, or for the whole cluster if there are none.
 
-        With `isolates`, the NetworkPolicies of jobs are watched too, and with `queues` their
+        With `isolates`, the NetworkPolicies of jobs are watched too. With `queues`, so are their
         Workloads.
         """
         stores = dict[str, Informer[Any]]()
         for kind in CHILDREN.values():
             if kind.view and (isolates or kind is not POLICIES):
                 streams = tuple(Stream(kind.path(name), SELECTOR) for name in namespaces or ("",))
-                # Only for pods, the store must keep facts that a newer body no longer contains.
+                # Only the store of pods must keep facts that a newer body no longer contains.
                 merge = with_remembered if kind is PODS else None
                 stores[kind.name] = Informer(kind.plural, streams, kind.view, clock, merge)
         return Children(stores, Workloads(namespaces, clock) if queues else None)

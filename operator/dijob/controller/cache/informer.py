@@ -42,8 +42,8 @@ class Informer(Store[T]):
     @property
     def silence(self) -> float:
         """Seconds since the last event or bookmark of the watch that has been silent longest."""
-        # The latest event of all watches would not do: with a watch per namespace, the healthy
-        # watches would hide one that has stopped.
+        # The time of the latest event of all watches would not be enough: with a watch per
+        # namespace, the healthy watches would hide one that has stopped.
         return self._clock.monotonic() - min(reflector.heard for reflector in self.reflectors)
 
     @property

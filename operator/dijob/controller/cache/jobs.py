@@ -63,7 +63,7 @@ class Jobs:
         return (namespace, name) if self.key_of(uid) == (namespace, name) else None
 
     def is_old(self, key: Key) -> bool:
-        """Whether the job was last received over OLD_SECONDS ago, so that it may have changed."""
+        """Whether the job was last received over OLD_SECONDS ago, so it may be outdated."""
         return self._clock.monotonic() - self._heard.get(key, 0.0) > OLD_SECONDS
 
     def is_certain(self, key: Key) -> bool:
@@ -130,7 +130,7 @@ class Jobs:
         return Counter(str(each.get("activity")) for each in figures if isinstance(each, Mapping))
 
     def stalled(self) -> int:
-        """Count the running jobs whose training makes no progress (status.stall)."""
+        """Count the running jobs whose training is making no progress (status.stall)."""
         statuses = (body.get("status") or {} for body in self._bodies.values())
         running = (status for status in statuses if status.get("phase") == "Running")
         stalls = (status.get("stall") for status in running)

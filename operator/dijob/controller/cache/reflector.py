@@ -21,13 +21,13 @@ from dijob.process.clock import Clock
 
 log = logging.getLogger(__name__)
 
-# First and longest pause between retries. With 6 s (plus jitter), changes are noticed within 10 s
-# after the apiserver is reachable again.
+# First and longest pause between retries. With a longest pause of 6 s (plus jitter), changes are
+# noticed within 10 s after the apiserver becomes reachable again.
 RETRY_SECONDS = (0.2, 6.0)
 # A watch that lasted this long counts as a success, however it ended: the next one starts at once.
 LASTING_SECONDS = 5.0
 # Number of objects that are processed before other tasks get a turn. Processing a list of thousands
-# without a pause would block the event loop.
+# of objects without a pause would block the event loop.
 AT_ONCE = 100
 # The annotation of the bookmark that ends a streaming list (KEP-3157).
 INITIAL_END = "k8s.io/initial-events-end"

@@ -1,7 +1,7 @@
 """The store of the Workloads that the operator creates for Kueue.
 
 The Workloads have a separate store, because a cluster may not serve Kueue's API, or may begin to
-serve it later. Until then, only the jobs that have a queue wait.
+serve it later. Until then, only jobs with a queue have to wait.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ UNSERVED_SECONDS = 60.0
 
 
 class Workloads(Informer[Workload]):
-    """The Workloads. `served` says whether the cluster served them at the last attempt to list
+    """The Workloads. `served` says whether the cluster served Workloads at the last attempt to list
     them, and `problem` is the API error of that attempt.
     """
 

@@ -42,7 +42,7 @@ class Connection(Protocol):
     """A launcher's connection, with at most one request that has no response yet."""
 
     def answer(self, said: Annotations) -> bool:
-        """Send a response with these annotations. Return False if no request waits for a
+        """Send a response with these annotations. Return False if no request is waiting for a
         response.
         """
 
@@ -54,8 +54,8 @@ class Connection(Protocol):
 class _Launcher:
     """What is known about one launcher.
 
-    `report` is the launcher's newest report. `has` is the peer list that the launcher certainly
-    has. `said` is the newest message to the launcher, and `copy` is the peer list in that message.
+    `report` is the launcher's newest report. `has` is the peer list that the launcher is known to
+    have. `said` is the newest message to the launcher, and `copy` is the peer list in that message.
     `sent` is the peer list in the last response. `missing_since` is the time (monotonic seconds)
     when the operator noticed that the launcher is running without a connection.
 
@@ -303,8 +303,9 @@ class Launchers:
         return _namespace(pod) in self._blocked
 
     def _note_way(self, pod: Pod, *, blocked: bool) -> None:
-        """Note whether launchers in the namespace of this pod can connect. If they cannot, the next
-        pods of the namespace get their lists as annotations without PATIENCE_SECONDS of waiting.
+        """Note whether launchers in the namespace of this pod can connect. If they cannot, the
+        operator does not wait for PATIENCE_SECONDS before it sends the lists of the namespace's
+        next pods as annotations.
         """
         namespace = _namespace(pod)
         if blocked and namespace not in self._blocked:

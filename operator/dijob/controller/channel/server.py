@@ -31,7 +31,7 @@ from dijob.names import GROUP
 
 log = logging.getLogger(__name__)
 
-# A peer list with 1,500 IPv6 addresses has 60 KB.
+# A peer list with 1,500 IPv6 addresses takes up 60 KB.
 MOST_BODY, MOST_HEAD = 128 * 1024, 2048
 # A connection that has not sent a valid request within this time is closed.
 PROOF_SECONDS = 5.0
@@ -41,11 +41,12 @@ MOST_CONNECTIONS, MOST_OF_ADDRESS, MOST_UNPROVEN = 20_000, 8, 2_000
 # How many bytes of incomplete requests all connections together may hold.
 MOST_BUFFERED = 16 * 1024 * 1024
 # A connection may send a burst of this many requests, and this many per second on average. A
-# launcher sends five requests in its life, and one every 3 s if its program reports progress.
+# launcher sends five requests in its lifetime, plus one every 3 s if its program reports progress.
 BURST, PER_SECOND = 20.0, 2.0
 # After the operator starts, all launchers connect within a second. The event loop accepts one
-# connection per turn, so that a new job does not wait until the last launcher has been read: with
-# 1,000 jobs, its first pod was created after 3.4 s instead of 6.2 s. The rest wait in the kernel.
+# connection per turn, so that a new job does not have to wait until the reports of all launchers
+# have been read. With 1,000 existing jobs, the first pod of a new job was created after 3.4 s
+# instead of 6.2 s. The rest wait in the kernel.
 ACCEPTED_AT_ONCE, WAITING_CONNECTIONS = 1, 4096
 SCHEME = "dijob "
 
@@ -74,7 +75,7 @@ class ChannelServer:
         self.open: set[LauncherConnection] = set()
 
     def admit(self, connection: "LauncherConnection", address: str) -> bool:
-        """Count a new connection. Return False if there are too many."""
+        """Count a new connection. Return False if there are too many connections."""
         count = self._by_address.get(address, 0)
         full = len(self.open) >= MOST_CONNECTIONS or self.unproven >= MOST_UNPROVEN
         if full or count >= MOST_OF_ADDRESS:
@@ -126,7 +127,9 @@ class LauncherConnection(asyncio.Protocol):
         self._budget, self._when = BURST, 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Count the connection, and close it if it does not prove soon which pod it belongs to."""
+        """Count the connection, and close it unless a valid request soon shows which pod it belongs
+        to.
+        """
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         _keep_alive(transport.get_extra_info("socket"))
@@ -174,7 +177,7 @@ class LauncherConnection(asyncio.Protocol):
         fields = _read_head(self._buffer[:end])
         size = fields.get("content-length", "")
         if not (size.isascii() and size.isdigit()) or int(size) > MOST_BODY:
-            raise _RefusedRequest(413, "the body is too long, or has no length")
+            raise _RefusedRequest(413, "the body is too long, or its length is missing")
         stop = end + 4 + int(size)
         if len(self._buffer) < stop:
             return False
@@ -252,7 +255,7 @@ class LauncherConnection(asyncio.Protocol):
             self._transport.write(data)
 
     def _refuse(self, refused: _RefusedRequest) -> None:
-        # A standby refuses each launcher once or twice after a change of the leader.
+        # After a change of leader, a standby refuses each launcher once or twice.
         level = logging.DEBUG if refused.status == 503 else logging.WARNING
         log.log(level, "refused a request from %s: %s", self._address, refused)
         metrics.REFUSED.labels(str(refused.status)).inc()

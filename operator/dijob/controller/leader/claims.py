@@ -117,7 +117,7 @@ class Claims:
             self._see(namespace, record)
 
     def _see(self, namespace: str, found: Record) -> None:
-        """Note a claim as it was read."""
+        """Record a claim that has just been read."""
         # As in leader election, no wall clocks are compared: a claim is stale if this process has
         # not seen it change for STALE_SECONDS of its own monotonic time.
         now = self._clock.monotonic()

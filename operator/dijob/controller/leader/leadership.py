@@ -26,7 +26,7 @@ class Leadership(Protocol):
         """Wait until this replica is the leader."""
 
     async def keep(self) -> None:
-        """Stay the leader. Return when another replica has become the leader."""
+        """Stay the leader, and wait until another replica becomes the leader."""
 
     async def release(self) -> None:
         """Stop being the leader, so that another replica can take over at once."""

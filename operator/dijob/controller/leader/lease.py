@@ -73,7 +73,7 @@ class Record:
 
     @staticmethod
     def of(body: Mapping[str, Any]) -> "Record":
-        """Read a Lease from a response. Raises RequestError if it is not a Lease."""
+        """Read a Lease from a response. Raises RequestError if the response is not a Lease."""
         # A proxy in between can return any document with the status 200.
         try:
             spec = body.get("spec") or {}
@@ -267,9 +267,9 @@ class Lease:
         except RequestError as error:
             self._log_once(f"failed to read the lease: {error}")
             return
-        # If the Lease was deleted or its holder was removed by hand while this replica may write,
-        # no standby has taken the Lease yet (standbys wait for LEASE_SECONDS). So this replica
-        # keeps it.
+        # If the Lease was deleted or its holder was removed by hand while this replica may still
+        # write, no standby has taken the Lease yet (standbys wait for LEASE_SECONDS). So this
+        # replica keeps it.
         if found.holder == self.identity or (not found.holder and self.may_act):
             self._held = Record(found.version, self.identity, found.changes)
         else:

@@ -63,7 +63,9 @@ class BudgetReader:
                 await self._read(job, name, memory, refused)
 
     def _names_to_read(self, job: DIJob) -> tuple[str, ...]:
-        """Return the budgets that may exist, and that the plan may create, change or delete now."""
+        """Return the names of those budgets that may exist and that the plan may now create, change
+        or delete.
+        """
         stored = tuple(job.status.budgets.split())
         if not stored or list_state(job.status) is ListState.ACTIVE:
             return stored

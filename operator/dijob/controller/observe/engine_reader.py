@@ -2,7 +2,8 @@
 
 The objects of engines are not watched: most clusters do not serve their API, and a watch would be
 rejected again and again. The operator writes the object itself and knows its content. So the
-operator reads the object only while ranks lack a pod or a node: someone may have deleted it.
+operator reads the object only while ranks lack a pod or a node, to find out whether someone has
+deleted it.
 """
 
 import logging
@@ -105,7 +106,8 @@ class EngineReader:
             memory.served = False
             return
         if row.api in self._unserved:
-            # Only one job checks whether the API is served now. The others wait for the result.
+            # Only one job at a time checks whether the API is served. The others wait for the
+            # result.
             self._unserved[row.api] = now + UNSERVED_SECONDS
         await self._read(job, row, memory, refused)
 
@@ -175,8 +177,8 @@ class EngineReader:
         self._note_unserved(row, name, memory, error)
 
     async def _serves(self, row: EngineRow) -> bool:
-        """Whether the cluster serves the kind. Without permission for a kind, the API server
-        responds with 403 whether or not it serves the kind.
+        """Whether the cluster serves the kind. If the operator lacks permission for a kind, the API
+        server responds with 403 whether or not it serves the kind.
         """
         try:
             found = await self._api.get(f"/apis/{row.api}")

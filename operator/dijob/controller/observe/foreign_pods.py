@@ -1,8 +1,8 @@
 """Finds unscheduled pods that do not belong to DIJobs.
 
 A job that cannot start releases the capacity of its scheduled pods only if other pods could use it.
-The watches show only pods of DIJobs. Other pods are listed while a job waits for capacity, once for
-all jobs (docs/decisions/007).
+The watches show only pods of DIJobs. Other pods are listed only while a job is waiting for
+capacity, with one list for all jobs (docs/decisions/007).
 """
 
 import asyncio
@@ -43,8 +43,8 @@ class ForeignPods:
                 log.warning("failed to list unscheduled pods: %s", error)
 
     async def look(self, paths: list[str]) -> bool:
-        """Return whether there is an unscheduled pod that belongs to no DIJob. If no job waits for
-        capacity, return False without a request.
+        """Return whether there is an unscheduled pod that belongs to no DIJob. If no job is waiting
+        for capacity, return False without a request.
         """
         if not any(one.seeks_node for one in self._children.pods):
             return False

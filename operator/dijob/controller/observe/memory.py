@@ -30,15 +30,15 @@ class JobMemory:
     """The memory of one job.
 
     Fields that have the same name in Observed (core/observed/views.py) are explained there.
-    `reverted` contains accepted changes that something reverts (reverted.py). `absent` contains the
-    names of pods that are known not to exist. `unlabelled` contains the names of pods whose labels
-    were removed and are being restored. `pods` contains what the operator knows about pods in
-    addition to their status (pod_memory.py). `engine` is what it knows about the object of the
-    job's engine (engine_reader.py), `queue` about its queue (queue_reader.py), and `budgets` about
-    its PodDisruptionBudgets (budget_reader.py). If `manager_reported` is true, an event has named
-    the other controller that manages the job. `last_write` is the time of the last status write in
-    monotonic seconds. `dropped` contains the fields of the status that the apiserver drops, because
-    its CRD is older than the operator.
+    `reverted` contains accepted changes that something has reverted (reverted.py). `absent`
+    contains the names of pods that are known not to exist. `unlabelled` contains the names of pods
+    whose labels were removed and are being restored. `pods` contains what the operator knows about
+    pods in addition to their status (pod_memory.py). `engine` is what it knows about the object of
+    the job's engine (engine_reader.py), `queue` about its queue (queue_reader.py), and `budgets`
+    about its PodDisruptionBudgets (budget_reader.py). If `manager_reported` is true, an event has
+    named the other controller that manages the job. `last_write` is the time of the last status
+    write in monotonic seconds. `dropped` contains the fields of the status that the apiserver
+    drops, because its CRD is older than the operator.
     """
 
     rejections: dict[str, ApiRejection] = field(default_factory=dict)

@@ -99,9 +99,9 @@ class Observer:
         return replace(self.newest_progress(job.metadata), ranks=ranks)
 
     def _mounted(self, pod: Pod, memory: JobMemory) -> Pod:
-        """Return the view of a pod. If its node cannot mount the launcher's image, the view says
-        that the pod must be re-created. If the kubelet has no image volumes, only an event shows
-        this.
+        """Return the view of a pod. If the pod's node cannot mount the launcher's image, the view
+        says that the pod must be re-created. If the kubelet does not support image volumes, only an
+        event shows this.
         """
         failure = pod.unmountable or mount_warning(memory.pods.warnings.get(pod.uid, ""))
         why = self._delivery.judge(pod, failure) if failure else ""

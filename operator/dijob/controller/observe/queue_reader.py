@@ -2,8 +2,8 @@
 class, the ResourceFlavors that Kueue has assigned, and the state of its queue.
 
 Priority classes, flavors and queues are not watched. A flavor is read when pods must be created,
-and the LocalQueue and its ClusterQueue only for the message of a job that waits. Before a job grows
-for the first time, a dry run shows whether Kueue can replace a Workload with a larger one.
+and the LocalQueue and its ClusterQueue only for the message of a job that is waiting. Before a job
+grows for the first time, a dry run shows whether Kueue can replace a Workload with a larger one.
 """
 
 import logging
@@ -43,8 +43,8 @@ FLAVOR_SECONDS = 60.0
 # How long the result of the dry run is cached for all jobs. The result changes only when
 # Kueue restarts with another configuration.
 SLICES_SECONDS = 300.0
-# A part of the message with which Kueue's webhook rejects the dry run if Kueue can replace
-# Workloads.
+# If Kueue can replace Workloads, its webhook rejects the dry run with a message that contains this
+# text.
 HAS_SLICES = "elastic job"
 
 

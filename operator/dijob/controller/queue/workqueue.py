@@ -62,7 +62,7 @@ class WorkQueue:
         self._failures: dict[Key, int] = {}
 
     def add(self, key: Key, background: bool = False) -> None:
-        """Queue a key; with `background`, behind all keys that are not in the background.
+        """Queue a key. With `background`, put it behind all keys that are not in the background.
 
         The jobs of the initial list are added in the background. Nothing has happened to these
         jobs, and a job that was just created must not wait behind a thousand of them.
@@ -220,8 +220,9 @@ class _Line:
         """Prepare the queue of a new leader.
 
         A standby queues keys too, but does not process them. Keys that were added more than
-        NEWS_SECONDS ago were handled by the previous leader and move to the background. All waiting
-        times start now, because a standby's keys do not wait for a turn.
+        NEWS_SECONDS ago were handled by the previous leader and move to the background. The waiting
+        times of all keys start again at 0, because the keys of a standby were not waiting for a
+        turn.
         """
         now = self._clock.monotonic()
         for key in [key for key, at in self._asked.items() if now - at > NEWS_SECONDS]:

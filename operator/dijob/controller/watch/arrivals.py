@@ -34,8 +34,8 @@ class Arrivals:
             # no status to write.
             self._reconciler.forget(body["metadata"]["uid"])
         elif key := self._reconciler.jobs.put(body, shown=True):
-            # A job from the initial list that already has a phase was started before. The CRD gives
-            # each new job a status without a phase.
+            # A job from the initial list that already has a phase was started by an earlier
+            # process. The CRD gives each new job a status without a phase.
             nothing_new = type_ is None or not self._children.listed
             started = bool((body.get("status") or {}).get("phase"))
             self._queue.add(key, background=nothing_new and started)

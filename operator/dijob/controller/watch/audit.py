@@ -63,7 +63,7 @@ class Audit:
         """Read the jobs that the watch has not delivered.
 
         A new leader calls this after a takeover. The cause of the takeover, such as a lost node,
-        may have interrupted this replica's watches too, without an error so far.
+        may also have interrupted this replica's watches without causing an error so far.
         """
         try:
             there = await self._read()

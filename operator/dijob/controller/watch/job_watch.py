@@ -85,8 +85,8 @@ class JobWatch:
                 return False
             found = await self._api.get(f"/apis/{names.API_VERSION}")
         except RequestError as error:
-            # Without permission to read the documents, let kopf start: its error names the
-            # permission that is missing.
+            # If the operator lacks permission to read the documents, let kopf start: its error
+            # names the permission that is missing.
             return False if error.not_found else (error.status in (401, 403) or None)
         return any(one.get("name") == names.PLURAL for one in found.get("resources") or ())
 

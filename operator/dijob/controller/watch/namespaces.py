@@ -43,7 +43,7 @@ async def find_unreadable(api: Api, given: tuple[str, ...]) -> frozenset[str] | 
 
 
 async def until_others(api: Api, given: tuple[str, ...], left_out: frozenset[str]) -> None:
-    """Check periodically. Return when the set of unreadable namespaces has changed."""
+    """Wait until the set of unreadable namespaces has changed, which is checked periodically."""
     if left_out:
         log.warning(
             "skipping namespaces that the operator cannot read (deleted, or without its Role): %s",

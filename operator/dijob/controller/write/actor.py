@@ -234,8 +234,8 @@ class Actor:
             # something reverted the labels; otherwise, something reverted the annotations.
             what = "annotations" if before is None or before.recognized else "labels"
             batch.memory.reverted.wrote_list(action, what, self._clock.now())
-            # Reminders are extra writes. To keep them a small part of all writes, their budget
-            # grows with the number of lists that are published.
+            # Reminders are extra writes. So that reminders remain a small part of all writes, their
+            # budget grows with the number of published lists.
             self._api.throttle.published()
             metrics.LISTS.labels("annotations").inc()
             self._writes.enter(action.uid, response)

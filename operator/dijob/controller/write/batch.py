@@ -48,7 +48,7 @@ class Batch:
 
     def answered(self, name: str, rejection: ApiRejection | None) -> None:
         """Note the result of one creation. The other creations may be sent unless the result
-        applies to all.
+        applies to all pods.
 
         Names of pods that are still terminating are a special case: some of these names may be free
         already. If more than two thirds of the tried names are taken, the rest are not tried.

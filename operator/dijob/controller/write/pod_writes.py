@@ -2,7 +2,7 @@
 
 Each write carries the uid and the resourceVersion of the pod. A request of a former leader can
 arrive after another replica has taken over (lease.py). The apiserver rejects such a request if the
-pod has changed since it was sent (docs/decisions/028).
+pod has changed since the request was sent (docs/decisions/028).
 """
 
 from collections.abc import Awaitable

@@ -33,8 +33,8 @@ log = logging.getLogger(__name__)
 # 1 s, and a launcher after 3 s and a tick of 1 s, so a value in a status is at most 15 s old.
 INTERVAL_SECONDS = 10.0
 LOOK_SECONDS = 0.5
-# How many jobs are written in each round: 20 writes per second for all jobs together. So if more
-# than 200 jobs report, the interval of each job is longer.
+# The number of jobs whose progress is written in each round: 20 writes per second for all jobs
+# together. So if more than 200 jobs report, the interval of each job is longer.
 MOST_AT_ONCE = 10
 
 
@@ -139,7 +139,8 @@ class ProgressWriter:
             self.forget(uid)
         if key is None or body is None or not part:
             return
-        # If this write fails, other jobs are written before it is tried again.
+        # If this write fails, the progress of other jobs is written before this write is tried
+        # again.
         self._known[uid].due = self._clock.monotonic() + self._interval()
         # The response becomes the known state of the job without a reconciliation. So it must not
         # contain a change that the watch has not delivered yet: the event about this change would

@@ -23,8 +23,9 @@ class QueueWrites:
                 await self._api.delete(path, action.uid, version=action.version)
                 self._workloads.drop(action.uid)
             else:
-                # Kueue and the operator change the same list of conditions. With the version, a
-                # change of Kueue in the meantime is a conflict, and the operator plans again.
+                # Kueue and the operator change the same list of conditions. Because the patch
+                # carries the version, a change that Kueue makes in the meantime causes a conflict,
+                # and the operator plans again.
                 meta = {"uid": action.uid, "resourceVersion": action.version}
                 patch = {"metadata": meta, "status": dict(action.status)}
                 subresource = f"{path}/{WORKLOAD_STATUS.plural.partition('/')[2]}"
