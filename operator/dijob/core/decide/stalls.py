@@ -35,7 +35,7 @@ def due_stall(ctx: Context) -> Standstill | None:
 
 
 def is_reported(ctx: Context) -> bool:
-    """Whether the stored status reports the present stall."""
+    """Whether the stored status reports the current stall."""
     stall = due_stall(ctx)
     return stall is not None and stall.known and is_true(ctx.job.status, ProgressStalled)
 

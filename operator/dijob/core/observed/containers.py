@@ -1,9 +1,9 @@
 """Reads the state of a pod's containers from its raw status: their failures, and how they ended.
 
 A failure counts against backoffLimit, so it must be counted exactly once. But the status shows only
-the last termination of each container, and the operator may have been down meanwhile. Therefore
-this module returns totals ("failures so far"), and membership/failures.py compares them with the
-totals that are already stored in the job's status.
+the last termination of each container, and the operator may have been down in the meantime.
+Therefore this module returns totals ("failures so far"), and membership/failures.py compares them
+with the totals that are already stored in the job's status.
 """
 
 import re
