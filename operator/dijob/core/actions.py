@@ -162,7 +162,7 @@ class DeleteWorkload:
 @dataclass(frozen=True)
 class ChangeBudget(CreateBudget):
     """Update a PodDisruptionBudget, because the number of ranks that must still run has changed, or
-    somebody has edited it.
+    because somebody has edited the budget.
     """
 
     uid: str
@@ -212,8 +212,8 @@ class PublishAddresses(PodAction):
 
 @dataclass(frozen=True)
 class RemindPod(PodAction):
-    """Make the kubelet sync a pod in which this revision of the peer list has had no effect yet.
-    `at` can be any new text, because every change to the pod makes the kubelet sync it.
+    """Make the kubelet sync a pod that has not acted on this revision of the peer list yet. `at`
+    can be any new text, because every change to the pod makes the kubelet sync it.
     """
 
     number: int

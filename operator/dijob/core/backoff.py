@@ -2,8 +2,8 @@
 
 
 def doubled_wait(times: int, bounds: tuple[float, float]) -> float:
-    """Return the seconds to wait after this many failures in a row: the first bound, twice that,
-    and so on up to the last bound.
+    """Return how many seconds to wait after this many consecutive failures: the lower bound, twice
+    that, and so on, up to the upper bound.
     """
     first, last = bounds
     # The exponent is bounded, because 2.0 ** 1024 raises OverflowError.

@@ -27,7 +27,7 @@ from dijob.topology import connected_from
 class GangTask:
     """One task: `size` ranks, starting with rank `first`.
 
-    `own_runtime` is set if the task is a separate world of that runtime.
+    `own_runtime` is the runtime of the task if the task is a separate world, else None.
     """
 
     name: str
@@ -68,7 +68,8 @@ class Gang:
     def dialers(self, rank: int) -> frozenset[int]:
         """Return the ranks that connect to this rank by its address (DI-engine 0.5.3,
         k8s_parser.py). In a mesh each rank connects to all lower ranks, in a star all ranks connect
-        to rank 0. The result is transitive: it includes the dialers of the dialers.
+        to rank 0. The result is transitive: it includes the ranks that connect to those ranks, and
+        so on.
 
         The result is empty with `addressing: Hostname`, because a name stays valid
         (docs/decisions/010), and with redis, because ranks then connect only to the server.

@@ -2,8 +2,8 @@
 statuses are sent, because these writes can wait. A window limits how many writes of all kinds may
 be in flight at once.
 
-While many jobs start, the control plane is the bottleneck. A write that could have waited then
-delays the writes that jobs wait for.
+While many jobs start, the control plane is the bottleneck. Writes that can wait would then delay
+the writes that jobs are waiting for.
 """
 
 from dataclasses import dataclass, replace

@@ -1,7 +1,8 @@
 """Decides one reconciliation: make_plan(job, observed, now) returns the actions and the new status.
 
-It has two halves, plan_from(build_context(job, observed, now)). The controller calls them one after
-the other, so that other jobs can be served between the two halves of a job with 1,500 ranks.
+It has two halves, build_context and plan_from: make_plan returns plan_from(build_context(job,
+observed, now)). The controller calls them one after the other, so that other jobs can be served
+between the two halves of a job with 1,500 ranks.
 
 The plan compares the job with the current state and does not depend on earlier plans. Facts that
 must survive a crash of the operator are written to the status before the first action that depends

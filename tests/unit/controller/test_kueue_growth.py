@@ -39,7 +39,7 @@ async def test_a_job_grows_when_there_is_quota_and_its_ranks_stay() -> None:
         assert uids(world) == before
         reason, message = reported(world)
         assert reason == "AdmittedInPart"
-        assert "has admitted 2 ranks, and 2 more wait" in message
+        assert "has admitted 2 ranks, and 2 more are waiting" in message
         assert "insufficient unused quota" in message
         assert world.phase == "Running"
         assert len(kueue.workloads()) == 2
@@ -219,7 +219,7 @@ async def test_a_running_job_whose_queue_label_has_changed_does_not_grow(queue: 
         assert len(world.cluster.pods) == 2
         reason, message = reported(world)
         assert reason == "AdmittedInPart"
-        assert "no longer names the queue with which the job runs" in message
+        assert "no longer names the queue that admitted the job" in message
         assert "suspend and resume the job" in message
         # It shrinks as before.
         world.cluster.scale(1)

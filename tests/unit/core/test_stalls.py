@@ -209,7 +209,7 @@ def test_silence_of_the_launchers_is_reported_but_restarts_nothing(known: JobPro
     told = story(stallPolicy="Restart")
     found = told.settle(LIMIT + PATIENCE, known)
     assert stalled(found) == ("True", "NoProgress")
-    assert "nothing restarts, because not all launchers are connected" in message(found)
+    assert "no rank is restarted, because not all launchers are connected" in message(found)
     assert told.owner.status.restarts == 0
 
 
@@ -269,7 +269,7 @@ def test_no_restart_fails_the_job() -> None:
     status = told.owner.status.model_copy(update={"restarts": 1})
     told.owner = DIJob(metadata=told.owner.metadata, spec=told.owner.spec, status=status)
     found = told.settle(LIMIT + PATIENCE, ANSWERED)
-    assert "nothing restarts, because backoffLimit allows no further failure" in message(found)
+    assert "no rank is restarted, because backoffLimit allows no further failure" in message(found)
     assert (told.owner.status.restarts, told.owner.status.phase) == (1, "Running")
 
 

@@ -1,8 +1,8 @@
 """Publishes a new peer list in two steps: first its revision and digest are written to the status,
 then the list is written to each pod.
 
-The order makes it safe to kill the operator at any time: the next one finds the revision in the
-status and gives all pods the same list.
+The order makes it safe to kill the operator at any time: the next operator finds the revision in
+the status and gives all pods the same list.
 """
 
 import math
@@ -75,7 +75,7 @@ def _due_reminders(ctx: Context) -> tuple[Action, ...]:
 
 
 def pending_reminders(ctx: Context) -> list[tuple[RemindPod, float]]:
-    """Return a reminder for each pod in which the peer list has had no effect yet, with the seconds
+    """Return a reminder for each pod that has not acted on the peer list yet, with the seconds
     until the reminder is due. Such a pod is still at its gate, or its process has not restarted.
     The pause doubles with each reminder.
     """
@@ -91,8 +91,8 @@ def pending_reminders(ctx: Context) -> list[tuple[RemindPod, float]]:
             number = newest if at_gate else pod.copy.renew_from
             seen = ctx.observed.list_seen.get((pod.uid, number), now)
             last = ctx.observed.reminded.get((pod.uid, number), seen)
-            # Pauses double: the next one is as long as the time from the list's first observation
-            # to the last reminder, plus the minimum.
+            # Each pause is about twice as long as the previous one: it is the time from the list's
+            # first observation to the last reminder, plus the minimum.
             left = pause + (last - seen).total_seconds() - (now - last).total_seconds()
             found.append((RemindPod(pod.name, pod.uid, number, stamped), max(left, soonest)))
     return found

@@ -59,7 +59,8 @@ def delete_budgets(ctx: Context, keep: frozenset[str] = frozenset()) -> tuple[Ac
 
 
 def waits_to_read(ctx: Context) -> Iterator[float]:
-    """Yield the seconds until a budget that the operator was not allowed to read is read again.
+    """Yield the seconds until the operator again tries to read a budget that it was not allowed to
+    read.
 
     Budgets are read only while a peer list is active (controller/observe/budget_reader.py).
     """
@@ -71,8 +72,8 @@ def waits_to_read(ctx: Context) -> Iterator[float]:
 
 
 def _least_ready(ctx: Context, budget: RankBudget) -> int:
-    """Return how many ranks a drain must keep Ready: of those in the peer list that must still run,
-    all but the allowed number.
+    """Return how many ranks a drain must keep Ready: the number of ranks in the peer list that must
+    still run, minus the number that may be unavailable.
     """
     return max(0, len(_running_ranks(ctx, budget)) - budget.most)
 
@@ -86,10 +87,10 @@ def _running_ranks(ctx: Context, budget: RankBudget) -> tuple[int, ...]:
 def _change_is_due(ctx: Context, budget: RankBudget, found: BudgetView) -> bool:
     """Whether a budget must be updated.
 
-    After a rank has succeeded, its budget needs a smaller number. A budget that allows no eviction
-    anyway keeps its number, so the successes of its ranks cause no write. If all ranks of a budget
-    have succeeded, no write is needed either, because the eviction API ignores the budgets of pods
-    that have ended.
+    After a rank has succeeded, its budget must require fewer Ready ranks. A budget that allows no
+    eviction anyway keeps its number, so the successes of its ranks cause no write. If all ranks of
+    a budget have succeeded, no write is needed either, because the eviction API ignores the budgets
+    of pods that have ended.
     """
     least, there = _least_ready(ctx, budget), found.spec.get("minAvailable")
     wanted = budget_spec(ctx.job, budget.task, least)

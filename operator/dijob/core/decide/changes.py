@@ -50,8 +50,8 @@ def rejection_key(action: Action) -> str:
 
 
 def pod_uid(remembered: str) -> str:
-    """Return the uid of the pod in the key of a rejected change; "" if the change is not about a
-    pod.
+    """Return the uid of the pod in the key of a rejected change; "" if the change does not concern
+    a pod.
     """
     return remembered.partition(" pod/")[2].partition(" ")[2]
 

@@ -132,7 +132,8 @@ def clean_pods(ctx: Context) -> tuple[Action, ...]:
 
 def failed_pods(ctx: Context) -> frozenset[str]:
     """Return the uids of the pods that keep their logs when the job has failed: those with a
-    counted failure, and those whose program failed before the job ended, too late to be counted.
+    counted failure, and those whose program failed before the job ended, but too late to be
+    counted.
     """
     seen = {charge.uid: charge for charge in ctx.next_status.restarts_seen}
     charged = {uid for uid, charge in seen.items() if charge.failures}

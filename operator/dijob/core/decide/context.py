@@ -38,8 +38,8 @@ class Context:
 
     `job.status` is the stored status. `next_status` is the new status, which includes the counts of
     this reconciliation. `has_unstored_counts` is true if a failure or success among these counts is
-    not stored yet. `new_failures` maps the ranks that have failed since the last reconciliation to
-    the actions of the failure policy, oldest failure first.
+    not stored yet. `new_failures` maps each rank that has failed since the last reconciliation to
+    its action in the failure policy, oldest failure first.
     """
 
     job: DIJob

@@ -30,7 +30,7 @@ from dijob.core.membership import capacity
 
 
 class ReportKind(Enum):
-    """The kind of conditions (core/report) that explain a decision that does not end the job."""
+    """Which conditions (core/report) explain a decision that does not end the job."""
 
     PROGRESS = auto()
     DELETION = auto()
@@ -137,8 +137,8 @@ def _decide_clean_up(ctx: Context) -> JobDecision:
 
 
 def _decide_suspension(ctx: Context) -> JobDecision:
-    """Decide about a job that is suspended, or that was suspended and waits until its old pods are
-    gone.
+    """Decide about a job that is suspended, or that was suspended and is waiting until its old pods
+    are gone.
     """
     resumes = suspension.can_resume(ctx)
     ctx = replace(ctx, next_status=suspension.next_status(ctx))

@@ -29,7 +29,7 @@ class Obstacle(StrEnum):
     )
     TOPOLOGY = "Kueue chooses the nodes of this job, and cannot add ranks to such a job"
     POD_SETS = "its Workload does not have the pod sets that a new one would have"
-    QUEUE = "the label kueue.x-k8s.io/queue-name no longer names the queue with which the job runs"
+    QUEUE = "the label kueue.x-k8s.io/queue-name no longer names the queue that admitted the job"
 
 
 REMEDY: Final = "to request all ranks, suspend and resume the job"

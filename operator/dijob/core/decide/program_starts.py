@@ -3,8 +3,8 @@
 The kubelet restarts a failed container at once. The kubelet does not know whether the job allows
 another failure. So before the launcher restarts the program, it waits until the operator confirms
 that the failure has been counted (docs/decisions/046). For a job that has failed, the operator
-confirms nothing, so no program runs again after the last failure, and the newest log is the one of
-that failure.
+confirms nothing, so no program runs again after the last failure, and the newest log shows that
+failure.
 """
 
 from dijob.core.actions import ConfirmEnds
@@ -13,7 +13,7 @@ from dijob.core.observed.views import Pod
 
 
 def confirm_failures(ctx: Context) -> tuple[ConfirmEnds, ...]:
-    """Return the confirmations for the failures that the stored status has counted."""
+    """Return the confirmations for the failures that are counted in the stored status."""
     if ctx.has_unstored_counts:
         return ()
     return tuple(

@@ -114,7 +114,7 @@ def held_actions(ctx: Context, may_create: bool) -> tuple[Action, ...]:
     if not seen.known:
         return ()
     if _has_pods(ctx):
-        # A job that stops does not grow.
+        # A job that is stopping does not grow.
         return growth.delete_spare(seen, reserving=False)
     spare = growth.delete_spare(seen, reserving=True)
     if ctx.job.spec.suspend or not uses_queue(ctx):
@@ -167,8 +167,8 @@ def _differs(seen: QueueView) -> bool:
 
 
 def running_actions(ctx: Context) -> tuple[Action, ...]:
-    """Report the state of a job that runs: whether its ranks are ready, and how many of its ranks
-    no longer need their quota.
+    """Report the state of a running job: whether its ranks are ready, and how many of its ranks no
+    longer need their quota.
     """
     seen, found = ctx.observed.queue, ctx.observed.queue.workload
     if not seen.known or found is None:
@@ -235,7 +235,7 @@ def _release(ctx: Context, found: Workload) -> ReportWorkload:
     status: dict[str, Any] = {
         "admission": None,
         # Cleared, because otherwise Kueue would assign quota only to the other pods, and the next
-        # admission limits the size of the job.
+        # admission would limit the size of the job to these pods.
         "reclaimablePods": None,
         "conditions": _with_conditions(ctx, found, changes),
     }
@@ -252,7 +252,7 @@ NOT_READY: Final = "Not all pods are ready or succeeded"
 
 
 def _ready_condition(ctx: Context, found: Workload) -> Changes:
-    """Return the change to the condition PodsReady that is due; {} if none is. Kueue takes a
+    """Return the change to the condition PodsReady that is due; {} if none is. Kueue treats a
     missing condition as False, so a job that has never been ready needs none.
     """
     before = found.condition("PodsReady")
@@ -269,7 +269,7 @@ def _ready_condition(ctx: Context, found: Workload) -> Changes:
 
 def _is_ready(ctx: Context) -> bool:
     """Whether all ranks of the peer list are Ready or have succeeded. A job that may run with fewer
-    ranks than desired is ready without the others.
+    ranks than desired is ready without the missing ranks.
     """
     world = ctx.world
     pods = [world.pods.get(rank) for rank in world.unfinished]

@@ -80,7 +80,7 @@ def size_change_loss(ctx: Context) -> Loss | None:
         return None
     ranks = gang_restart.all_ranks(world)
     if not world.gang.renews_all_on_loss:
-        # Only the last task changes its size.
+        # Only the last task can be resized.
         ranks &= gang_restart.restarting_with(world, gang_restart.last_group(world))
     message = f"replicas changed from {world.size} to {size}"
     return Loss(AddressesReady.Scaled, message, ranks) if ranks else None
@@ -91,7 +91,7 @@ def _group_size_change(ctx: Context) -> Loss | None:
     still runs, return a loss that includes this group; else None.
     """
     world, was = ctx.world, ctx.world.listed_size
-    # The pods of ranks that are no longer desired are deleted before there is a list.
+    # The pods of ranks that are no longer desired are deleted before the next list is published.
     size = min(ctx.rendezvous.next_size or was, world.gang.size)
     group = gang_restart.last_group(world)
     if size == was or group.isdisjoint(world.survivors):

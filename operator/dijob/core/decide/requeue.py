@@ -33,7 +33,8 @@ RESYNC_SECONDS = 300.0
 LOOK_AGAIN_SECONDS = (4.0, 60.0)
 # Seconds added to a wait, because stored times are truncated to seconds.
 STAMPED_SECONDS = 0.5
-# The interval while a job waits until the Workloads have been listed, usually less than a second.
+# The interval while a job waits for the first list of Workloads, which usually takes less than a
+# second.
 UNKNOWN_SECONDS = 1.0
 # The retry interval while it is unknown whether Kueue can add ranks to a running job.
 ASK_AGAIN_SECONDS = 30.0
@@ -111,15 +112,15 @@ def while_watching(ctx: Context, status: Status) -> float:
 
 
 def while_advancing(ctx: Context, status: Status) -> float:
-    """Return the seconds until the first of the times that the job waits for."""
+    """Return the seconds until the earliest of the times that the job is waiting for."""
     waits = (*_pod_waits(ctx), *_list_waits(ctx), *_service_waits(ctx), *stalls.waits(ctx))
     # The result is never 0, because this plan already does what is due.
     return max(min([while_watching(ctx, status), *waits]), 0.1)
 
 
 def _pod_waits(ctx: Context) -> Iterator[float]:
-    """Yield the seconds until missing pods may be created, pods on lost nodes are force-deleted,
-    and capacity is released.
+    """Yield the seconds until missing pods may be created, until pods on lost nodes are
+    force-deleted, and until capacity is released.
     """
     if not steps.pods_wait_for_shared(ctx):
         for rank in (*ctx.rendezvous.needed, *ctx.rendezvous.ranks_to_add[:1]):

@@ -46,8 +46,8 @@ def needed_count(ctx: Context) -> int:
 
 
 def object_count(ctx: Context) -> int:
-    """Return the number that the engine's object needs for needed_count. Some engines also count
-    pods that have succeeded.
+    """Return the number of pods that the engine's object must specify so that needed_count ranks
+    get nodes at the same time. Some engines also count pods that have succeeded.
     """
     count = needed_count(ctx)
     if not engine_row(ctx).counts_succeeded:
@@ -60,9 +60,10 @@ def object_count(ctx: Context) -> int:
 
 
 def unsupported_field(ctx: Context) -> str:
-    """Return the field of the job that its engine does not use, and what to do; "" if there is
-    none. A job that sets such a field and chooses its engine itself is Invalid. But the engine can
-    also be the operator's default. A job that asks for a queue must not run outside of all queues.
+    """Return the path of a field of the job that the job's engine ignores, followed by advice; ""
+    if there is no such field. A job that sets such a field and chooses its engine itself is
+    Invalid. But the engine can also be the operator's default. A job that asks for a queue must not
+    run outside of all queues.
     """
     found = next(unsupported_fields(ctx.job, ctx.observed.scheduling.engine), None)
     return f"{found.field} {found.message}" if found else ""
@@ -83,8 +84,8 @@ def object_is_missing(ctx: Context) -> bool:
 
 def pods_wait(ctx: Context) -> bool:
     """Whether pods must wait for the engine's object. If the API server does not serve the API of
-    the object, it drops the field of the pod that refers to the object. The pods would then be
-    scheduled one by one.
+    the object, it drops the pod's field that refers to the object. The pods would then be scheduled
+    one by one.
     """
     if unsupported_field(ctx):
         return True

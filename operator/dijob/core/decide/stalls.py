@@ -1,5 +1,5 @@
-"""Decides what to do about a training that makes no progress: ask the launchers where the programs
-are, and restart the slowest ranks once if stallPolicy says so.
+"""Decides what to do about a training run that makes no progress: ask the launchers where the
+programs are, and restart the slowest ranks once if stallPolicy says so.
 
 The stall is reported in the status first (report/stalls.py). The restart is recorded like a loss,
 in the same write as its count, so that a killed operator neither forgets nor repeats it.
@@ -35,13 +35,13 @@ def due_stall(ctx: Context) -> Standstill | None:
 
 
 def is_reported(ctx: Context) -> bool:
-    """Whether the stored status reports the present stall."""
+    """Whether the stored status reports the current stall."""
     stall = due_stall(ctx)
     return stall is not None and stall.known and is_true(ctx.job.status, ProgressStalled)
 
 
 def awaits_stacks(ctx: Context) -> bool:
-    """Whether the report of a stall waits for the stacks of the programs."""
+    """Whether the operator must wait for the stacks of the programs before it reports a stall."""
     stall, limit = due_stall(ctx), ctx.job.spec.stall_seconds or 0
     if stall is None or is_reported(ctx) or stall.seconds >= limit + PATIENCE_SECONDS:
         return False
@@ -65,8 +65,8 @@ def stall_loss(ctx: Context) -> Loss | None:
     """Return the restart of the slowest ranks as a loss; None if no restart is due.
 
     The operator restarts ranks only if their launchers say that there is no progress, not if they
-    are silent. If the restart would exceed backoffLimit, nothing restarts: the job is reported as
-    stalled rather than failed.
+    are silent. If the restart would exceed backoffLimit, no rank is restarted: the job is reported
+    as stalled rather than failed.
     """
     status, stall = ctx.job.status, due_stall(ctx)
     if ctx.job.spec.stall_policy is not StallPolicy.RESTART or stall is None:
@@ -103,7 +103,7 @@ def record_restart(ctx: Context, loss: Loss) -> Context:
 
 
 def describe_stall(stall: Standstill) -> str:
-    """Describe since when there has been no progress, and at which iteration."""
+    """Describe when progress stopped, and at which iteration."""
     at = f" (iteration {stall.iteration})" if stall.iteration is not None else ""
     return f"no progress since {format_time(stall.since)}{at}"
 
@@ -113,7 +113,7 @@ def waits(ctx: Context) -> Iterator[float]:
     limit, stall = ctx.job.spec.stall_seconds, ctx.stall
     if limit is None or not is_counted(ctx.job, ctx.world):
         return
-    if stall is None:  # the HTTP server may have received the first progress
+    if stall is None:  # the HTTP server may have received the first progress report
         yield max(float(limit), LOOK_AGAIN_SECONDS)
     elif stall.seconds < limit:
         yield limit - stall.seconds + STAMPED_SECONDS

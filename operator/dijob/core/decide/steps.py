@@ -99,8 +99,8 @@ def _scheduling_actions(ctx: Context) -> tuple[Action, ...]:
 
 
 def held_workload(ctx: Context) -> tuple[Action, ...]:
-    """Create, release or delete the Workload of a job that is suspended, or that Kueue holds. The
-    suspension is stored first.
+    """Create, release or delete the Workload of a job that is suspended, or that Kueue holds back.
+    The suspension is stored first.
     """
     if not ctx.job.status.suspend_time:
         return ()

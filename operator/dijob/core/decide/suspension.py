@@ -25,7 +25,7 @@ def is_suspended(ctx: Context) -> bool:
 
 
 def next_status(ctx: Context) -> Status:
-    """Return the status of a job that is suspended, or that is resumed now."""
+    """Return the status of a job that is suspended, or that is being resumed."""
     since = parse_time(ctx.job.status.suspend_time)
     if since is None:
         lasting = gang_restart.lasting_successes(ctx.world, frozenset(ctx.world.unfinished))

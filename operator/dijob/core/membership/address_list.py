@@ -2,9 +2,9 @@
 
 Anyone who may patch pods can write their annotations. So the annotations are only copies, never the
 source. A list is genuine if its digest is the one in the status. (A genuine list is active until
-lastRenewal names it, see list_state.py.) The operator rebuilds the list from the addresses that the
-kubelets report. It uses a pod's copy only if the copy has the same digest, which shows that the
-operator has created the copy (docs/decisions/015).
+lastRenewal contains its revision, see list_state.py.) The operator rebuilds the list from the
+addresses that the kubelets report. It uses a pod's copy only if the copy has the same digest, which
+shows that the operator has created the copy (docs/decisions/015).
 """
 
 from collections.abc import Mapping
@@ -129,8 +129,8 @@ def _number_of(pod: Pod, newest: AddressList, given: int) -> int:
 
 
 def _may_renew(pod: Pod, status: Status) -> bool:
-    """Whether the operator itself could have written the pod's `renew-from`, because the pod's rank
-    had to restart.
+    """Whether the operator itself could have written the pod's `renew-from`: it is absent, it is
+    not newer than the last loss, or the pod's rank had to restart.
     """
     last, renew_from = status.last_renewal, pod.copy.renew_from
     if renew_from == 0:
@@ -151,7 +151,7 @@ def _inferred_copy(pod: Pod, status: Status) -> ListCopy:
     its list to this operator.
 
     If the rank had to restart, its program is assumed to have the stale list. If the program has
-    exited because of a newer revision, the previous operator has requested that restart.
+    exited because of a newer revision, the previous operator must have requested that restart.
     """
     last, copy, ended_for = status.last_renewal, pod.copy, pod.containers.ended_for
     if last is None or not (pod.has_started and _had_to_restart(pod, last)):
@@ -176,8 +176,8 @@ def unaccounted_ranks(gang: Gang, pods: Mapping[int, Pod], status: Status) -> tu
         return ()
     size, known = min(status.address_list.size, gang.size), parse_ranks(status.succeeded_ranks)
     if status.last_renewal is not None and status.last_renewal.list_number == status.list_number:
-        # Exclude the ranks of lastRenewal: they are lost already, or the operator re-creates their
-        # pods.
+        # Exclude the ranks of lastRenewal: they are already lost, or their pods are being
+        # re-created.
         known |= parse_ranks(status.last_renewal.ranks)
     return tuple(rank for rank in range(size) if rank not in pods and rank not in known)
 

@@ -62,7 +62,7 @@ def due_record(rendezvous: Rendezvous, status: Status, timeout: int) -> GivenBac
 def pods_to_release(rendezvous: Rendezvous, status: Status) -> tuple[Pod, ...] | None:
     """Return the pods to delete while a job that has released its capacity waits for its next
     attempt. The kept pods without a node are not among them, so that a cluster autoscaler can add
-    nodes. Return None if the job is not waiting for an attempt.
+    nodes for them. Return None if the job is not waiting for an attempt.
     """
     world, given = rendezvous.world, status.given_back
     if not (given and world.no_rank_runs and seconds_until_retry(status, rendezvous.now) > 0):

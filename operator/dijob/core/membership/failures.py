@@ -72,7 +72,8 @@ def read_ledger(status: Status, gang: Gang) -> FailureAccount:
 
 def with_successes(ledger: FailureAccount, world: World, policy: Policy) -> FailureAccount:
     """Return the account with the ranks that have succeeded according to their pods. Until a
-    resumed job has its first list, a group in which other ranks must still run has no successes.
+    resumed job has its first list, a rank does not count as succeeded if another rank of its group
+    must still run.
     """
     done = frozenset(
         rank for rank in gang_restart.succeeded_ranks(world) if policy.is_counted(world.pods[rank])
@@ -227,8 +228,8 @@ def _count_new_failures(pod: Pod, before: Charge, policy: Policy) -> int:
     For a disrupted pod that has not succeeded, the result is 1 if a rule matches the disruption and
     the disruption has not been counted yet, else 0. The result is also 0 if the pod is being
     deleted for another reason, or if its node cannot mount the launcher's image. Otherwise, it is
-    the number of failures of its containers that have not been counted. Init containers are counted
-    separately, because once they succeed, their status no longer shows how often they failed.
+    the number of uncounted failures of its containers. Init containers are counted separately,
+    because once they succeed, their status no longer shows how often they failed.
     """
     if pod.unmountable:
         return 0

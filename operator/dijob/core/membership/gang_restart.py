@@ -90,7 +90,7 @@ def blocked_on_completed(world: World) -> dict[int, frozenset[int]]:
 
 def _with_groups(world: World, ranks: frozenset[int]) -> frozenset[int]:
     """Return these ranks, and all ranks of the world that share a group with any of them."""
-    # While a list is stale, the world may end below a rank that has succeeded.
+    # While a list is stale, the world may be too small to include a rank that has succeeded.
     size = world.size if world.list_is_active else max(world.size, world.listed_size)
     size = min(size, world.gang.size)
     touched = (group for group in world.gang.groups if _any_in(group, ranks))

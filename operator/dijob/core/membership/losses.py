@@ -151,7 +151,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def has_moved(world: World, pod: Pod) -> bool:
-    """Whether the pod's address differs from the one in the list, because its sandbox was
+    """Whether the pod's address differs from the one in the list. This happens if its sandbox was
     re-created.
     """
     return "" not in (was := _known_ip(world, pod), pod.ip) and was != pod.ip

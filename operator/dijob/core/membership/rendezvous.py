@@ -100,8 +100,8 @@ class Rendezvous:
         if not self._enough or complete or world.possible_size == world.gang.size:
             return 0.0
         if world.list_is_stale:
-            # The first missing rank finds no node, so the window counts from the creation of its
-            # pod. If the pod of this rank was rejected instead, the window is over.
+            # The first missing rank finds no node, so the window is counted from the creation of
+            # its pod. If the pod of this rank was rejected instead, the window is over.
             pod = world.pods.get(world.possible_size)
             waited = pod_age(pod, self.now) if pod else self.window
         else:
@@ -215,9 +215,9 @@ def _seconds_since_arrival(rendezvous: Rendezvous, pod: Pod) -> float:
 
 
 def _arrival_time(pod: Pod) -> str:
-    """Return the time when the pod's image was on the node. All nodes pull a large image at the
-    same time, which takes minutes. The join window must not start before the image is on the node.
-    Otherwise, ranks whose nodes take a little longer would miss it.
+    """Return the earliest known time at which the pod's image was on the node. All nodes pull a
+    large image at the same time, which takes minutes. The join window must not start before the
+    image is on the node. Otherwise, ranks whose nodes take a little longer would miss it.
     """
     return pod.containers.gate_started or pod.placement.placed
 

@@ -54,7 +54,7 @@ def restarts_of(
     requested = frozenset(
         rank for rank, pod in pods.items() if is_pending(pod, observed, status, now)
     )
-    # With torch and OneFlow, a rendezvous must not meet a process of the old world that is still
+    # With torch and OneFlow, a rendezvous must not include a process of the old world that is still
     # exiting. So no process restarts in its pod: the pods are re-created, and the new pods start
     # only when all old pods are gone.
     able = (
@@ -113,7 +113,7 @@ def is_pending(pod: Pod, observed: Observed, status: Status, now: datetime) -> b
 
 def seconds_left(pod: Pod, observed: Observed, now: datetime) -> float:
     """Return the seconds until a pod whose restart is pending is re-created; 0 or less: now. The
-    time counts from the request, or from the last start of the pod's process if that was later.
+    time is counted from the request, or from the last start of the pod's process if that was later.
     """
     requested = observed.list_seen.get((pod.uid, pod.copy.renew_from), now)
     waited = (now - requested).total_seconds()
@@ -136,7 +136,7 @@ def uncharged_ends(pod: Pod, before: Charge, new: int) -> int:
     """Return how many of a pod's `new` container terminations were requested restarts, which do not
     count as failures: 0 or 1. `before` is what has been counted so far.
 
-    Each request excuses one termination. The launcher's message alone excuses none, because a
+    Each request excuses one termination. The launcher's message alone is not sufficient, because a
     program can write the same message. Only a container's last termination is visible, and
     sometimes not even that. So if there are several new terminations, or the last one is not
     recorded, one of them is assumed to be the requested restart. The same is assumed for a

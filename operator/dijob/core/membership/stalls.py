@@ -1,4 +1,4 @@
-"""Decides since when the training of a job has made no progress, and which ranks hold it up.
+"""Determines when the training of a job stopped making progress, and which ranks hold it up.
 
 The time without progress is derived from the reports of the launchers, which say how long ago their
 programs made progress, and from the status. So the time does not depend on how long an operator has
@@ -16,12 +16,12 @@ from dijob.core.membership.world import World
 from dijob.core.observed.progress import JobProgress, RankProgress
 from dijob.names import Activity
 
-# A launcher reports times without progress in whole seconds, and a status has whole seconds. Two
-# times that differ by at most this are the same.
+# A launcher reports times without progress in whole seconds, and a status contains whole seconds.
+# Two times that differ by at most this are the same.
 ROUNDING_SECONDS = 2.0
 # If the training process spends at least this percentage of its time waiting for data, the other
-# ranks hold it up. The average of 30 s (dijob_runtime/waiting.py) reaches this percentage 70 s
-# after the last data.
+# ranks hold it up. The 30 s average (dijob_runtime/waiting.py) reaches this percentage 70 s after
+# the last data has arrived.
 WAITING_PERCENT = 90
 
 
@@ -30,9 +30,9 @@ class Standstill:
     """The time since the last progress of a job whose ranks are all Ready.
 
     `seconds` is the time since `since`, and `iteration` the last iteration that was reported.
-    `known`: the status has a stall since that time. `moved`: the training has made progress since
-    all ranks became Ready. `direct`: the launchers of all ranks are connected, so a lack of reports
-    means that the programs make no progress.
+    `known`: the status already contains a stall that began at that time. `moved`: the training has
+    made progress since all ranks became Ready. `direct`: the launchers of all ranks are connected,
+    so a lack of reports means that the programs make no progress.
     """
 
     since: datetime
@@ -69,9 +69,10 @@ def find_standstill(
 
 
 def slowest_ranks(world: World, progress: JobProgress) -> frozenset[int]:
-    """Return the ranks that hold up the training: the one with the lowest iteration that made no
-    progress for the longest time. If all ranks that train wait for data, the result is the other
-    ranks. If no rank has made progress since its program started, the result is all ranks.
+    """Return the ranks that hold up the training: the rank with the lowest iteration or, if several
+    ranks have it, the one that has made no progress for the longest time. If all ranks that train
+    wait for data, the result is the other ranks. If no rank has made progress since its program
+    started, the result is all ranks.
     """
     training = {rank: one for rank, one in _of_ranks(world, progress) if one and one.moved}
     others = frozenset(world.unfinished) - training.keys()
@@ -87,7 +88,9 @@ def slowest_ranks(world: World, progress: JobProgress) -> frozenset[int]:
 
 
 def is_counted(job: DIJob, world: World) -> bool:
-    """Whether the time without progress counts now, if the job has ever made progress."""
+    """Whether the time without progress is currently being counted, provided that the job has ever
+    made progress.
+    """
     return _running_since(job, world) is not None
 
 

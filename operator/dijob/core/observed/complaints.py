@@ -81,10 +81,10 @@ def is_retried(complaint: str) -> bool:
 
 def event_warning(event: Body, main: str, volumes: tuple[tuple[str, str], ...] = ()) -> str:
     """Return the message of an event about a pod with this main container and these image volumes
-    (pairs of image and name); "" if the event only repeats another one.
+    ((image, name) pairs); "" if the event only repeats another one.
 
-    If a kubelet cannot pull an image, an event reports this at once, and the pod's status ten
-    seconds later. Both result in the same message.
+    If a kubelet cannot pull an image, an event reports this at once, and the pod's status reports
+    it ten seconds later. Both result in the same message.
     """
     reason, message = event.get("reason"), str(event.get("message") or "")
     if message in _REPEATS:

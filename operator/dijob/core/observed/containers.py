@@ -1,9 +1,9 @@
 """Reads the state of a pod's containers from its raw status: their failures, and how they ended.
 
 A failure counts against backoffLimit, so it must be counted exactly once. But the status shows only
-the last termination of each container, and the operator may have been down meanwhile. Therefore
-this module returns totals ("failures so far"), and membership/failures.py compares them with the
-totals that the job's status has already counted.
+the last termination of each container, and the operator may have been down in the meantime.
+Therefore this module returns totals ("failures so far"), and membership/failures.py compares them
+with the totals that are already stored in the job's status.
 """
 
 import re
@@ -40,12 +40,12 @@ OURS = (names.LAUNCHER_CONTAINER, names.GATE_CONTAINER)
 
 @dataclass(frozen=True)
 class Containers:
-    """The state of a pod's containers. Fields that do not name a container are about the main one.
+    """The state of a pod's containers. Fields that do not name a container refer to the main one.
 
     Failures of all containers: `failures` is how often containers have ended with an error so far.
-    The number includes ends for a requested restart, and ends after which the container has not
-    been restarted yet. `init_failures` is how many of these failures are due to init containers
-    that are down now. Sidecars never count.
+    The number includes terminations for a requested restart, and terminations after which the
+    container has not been restarted yet. `init_failures` is how many of these failures are due to
+    init containers that are down now. Sidecars never count.
 
     The pod: `sandbox` is false if the pod's sandbox has died, with everything in it, and no new one
     is known yet (sandbox.py). `all_ended`: no container is running or will be restarted.
@@ -126,7 +126,7 @@ def has_not_started(status: Body) -> bool:
 
 
 def gate_started(status: Body) -> str:
-    """Return when the gate started last; "" if it has not, or if the time is unknown."""
+    """Return when the gate last started; "" if it has not, or if the time is unknown."""
     gate = _gate_status(status)
     now = (gate.get("state") or {}).get("running") or _last_termination(gate) or {}
     return str(now.get("startedAt") or "")
@@ -222,7 +222,7 @@ def sidecar_names(spec: Body) -> frozenset[str]:
 
 
 def last_end(spec: Body, status: Body, main: Body) -> ContainerEnding | None:
-    """Return how the main container ended last. If it has never ended with an error, return the
+    """Return how the main container last ended. If it has never ended with an error, return the
     last termination of the first other container that has ended with an error and whose
     terminations count.
 
@@ -263,7 +263,7 @@ def start_time(main: Body) -> str:
 
 
 def end_time(main: Body) -> str:
-    """Return when the container ended last; "" if it has not."""
+    """Return when the container last ended; "" if it has not."""
     return str((_last_termination(main) or {}).get("finishedAt") or "")
 
 

@@ -60,9 +60,9 @@ class ContainerEnding:
     """The last termination of a container.
 
     `exit_code` is None if the kubelet has no record of the end. `signal` is 0 if no signal ended
-    it. `at` and `began` are when it ended and started ("": unknown). `container` is its name, ""
-    for the main one. `cause` is a detail that only the cluster knows: the memory limit, or the
-    probe that failed. `runs_again`: it has been restarted since.
+    it. `began` and `at` are when it started and when it ended ("": unknown). `container` is its
+    name, "" for the main one. `cause` is a detail that only the cluster knows: the memory limit, or
+    the probe that failed. `runs_again`: it has been restarted since.
     """
 
     exit_code: int | None

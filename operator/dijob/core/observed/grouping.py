@@ -13,8 +13,8 @@ from dijob.core.observed.rejections import replace_name
 MESSAGE_LIMIT = 1024
 # Room for the text of a condition besides the ranks and their causes.
 REST_LIMIT = 200
-# A cause is never cut to fewer characters than this, because it would explain nothing. LEAST_GROUP
-# is the minimum length of a cause together with its ranks.
+# A cause is never cut to fewer characters than this, because a shorter text would explain nothing.
+# LEAST_GROUP is the minimum length of a cause together with its ranks.
 LEAST_CAUSE = 24
 LEAST_GROUP = LEAST_CAUSE + len("rank 0: ; ")
 # A list of ranks that is longer than this is replaced by the number of ranks, the lowest rank and

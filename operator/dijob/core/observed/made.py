@@ -82,8 +82,8 @@ def main_name(spec: Body) -> str:
 def _is_foreign(spec: Body) -> bool:
     """Whether another client has created this pod, although the job controls it.
 
-    Every pod of a rank has had the operator's mounts since version 0.1.0, whatever spec.launcher
-    is, and either a gate or a channel. All of them are immutable. Annotations are not evidence,
+    Since version 0.1.0, every pod of a rank has had the operator's mounts and either a gate or a
+    channel, whatever spec.launcher is. All of them are immutable. Annotations are not evidence,
     because anyone who may patch pods can remove them.
     """
     before = spec.get("initContainers") or ()

@@ -39,7 +39,7 @@ _START = ("RunContainerError", "StartError", "ContainerCannotRun")
 
 
 def image_volumes(spec: Body) -> tuple[tuple[str, str], ...]:
-    """Return pairs of the image and the name of each image volume."""
+    """Return an (image, name) pair for each image volume."""
     found = ((one.get("image"), one.get("name")) for one in spec.get("volumes") or ())
     return tuple(
         (str(image.get("reference") or ""), str(name)) for image, name in found if image is not None
@@ -50,7 +50,7 @@ def mount_failure(spec: Body, status: Body, main: str) -> str:
     """Return the error of a pod whose node cannot mount the launcher's image; "" if there is none.
     `main` is the name of the main container.
 
-    If the template has image volumes of its own, the result is "": another delivery of the launcher
+    If the template has its own image volumes, the result is "": another delivery of the launcher
     would not help such a pod.
     """
     errors = (

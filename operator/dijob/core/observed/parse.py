@@ -26,7 +26,7 @@ from dijob.core.observed.views import Child, Placement, Pod, RejectionCause
 Body = Mapping[str, Any]
 
 # The value of activeDeadlineSeconds that terminates a crash-looping pod and keeps its logs. The pod
-# is Failed 1.6 s after the write.
+# becomes Failed 1.6 s after the write.
 END_SECONDS = 1
 
 

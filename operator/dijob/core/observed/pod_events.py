@@ -95,8 +95,8 @@ def kill_cause(
 
 
 def end_before(key: End, known: Iterable[End]) -> str:
-    """Return the time of the container's last known end before the end `key`; "" if none of the
-    `known` ends is an earlier one.
+    """Return when the container last ended before the end `key`; "" if none of its `known` ends is
+    earlier.
     """
     return max((at for *whose, at in known if whose == list(key[:2]) and at < key[2]), default="")
 

@@ -97,7 +97,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Flavor:
-    """A ResourceFlavor: the labels of its nodes, and the tolerations of its taints."""
+    """A ResourceFlavor: the labels of its nodes, and tolerations for its pods."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Body, ...] = ()
@@ -137,14 +137,14 @@ class QueueView:
     `known`: the Workloads have been listed, so `workload` is current (None: it does not exist).
     `unread` is why an object that the job needs could not be read. `flavors` are the flavors that
     have been read, and `priority` is the number that belongs to the job's priority class (None:
-    not read yet). `local` is the LocalQueue as it was last read (None: it was not read, or it does
-    not exist, as `absent` says). `digest` is the digest that the Workload should have. `held_back`
-    is how many ranks are desired in addition to those that Kueue has admitted. `read_in` is when
-    (seconds) the objects that are not watched are read again (None: never).
+    not read yet). `local` is the LocalQueue as it was last read (None: it has not been read, or
+    `absent` says that it does not exist). `digest` is the digest that the Workload should have.
+    `held_back` is how many ranks are desired in addition to those that Kueue has admitted.
+    `read_in` is when (seconds) the objects that are not watched are read again (None: never).
 
     `growth` is the larger Workload that waits to replace `workload`. `others` are Workloads of the
-    job that are no longer needed. `slices` is whether Kueue can replace a Workload by a larger one
-    (None: not known yet). `quota` is the quota of the ClusterQueue, as it was last read.
+    job that are no longer needed. `slices` is whether Kueue can replace a Workload with a larger
+    one (None: not known yet). `quota` is the quota of the ClusterQueue, as it was last read.
     """
 
     enabled: bool = False

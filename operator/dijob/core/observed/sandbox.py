@@ -75,8 +75,8 @@ def with_remembered(before: Pod, now: Pod) -> Pod:
 
 
 def _reported_at_once(status: Body, since: str) -> bool:
-    """Whether the kubelet reported the end of the containers no earlier than in the second in which
-    it found the sandbox dead.
+    """Whether the kubelet reported the end of the containers in or after the second in which it
+    found the sandbox dead.
 
     After a normal end, the kubelet reports the end first. It stops the sandbox a second later,
     because it first lists all containers again (seen on 1.37.2; pkg/kubelet: GetNewerThan before
@@ -93,7 +93,7 @@ def _died_under_it(status: Body, main: Body) -> bool:
     The kubelet first reports the containers that died, with the old address or none, and then
     creates the new sandbox. While the gate waits in the new sandbox, the kubelet (1.37) may report
     nothing but the time when that sandbox became ready. This time is later than the start of the
-    container that still appears to run, or than the end of the container that failed.
+    container that still appears to be running, or than the end of the container that failed.
     """
     ready = pod_condition(status, "PodReadyToStartContainers")
     if not ready:

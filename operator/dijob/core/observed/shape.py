@@ -25,8 +25,8 @@ def shape_of(spec: Body, uncounted: frozenset[str], status: Body) -> str:
     """Return the fingerprints of a pod's containers, in the order of the pod's spec, which cannot
     change. The `uncounted` containers are left out, because their terminations are never failures.
 
-    Return "" (unknown) while the node has no capacity for a resize: the spec has changed then, but
-    the kubelet has not restarted the container yet.
+    Return "" (unknown) while the node has no capacity for a resize: the spec has already changed,
+    but the kubelet has not restarted the container yet.
     """
     if any(
         c.get("type") == "PodResizePending" and c.get("status") == "True"

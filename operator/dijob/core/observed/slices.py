@@ -14,9 +14,9 @@ Arranged = tuple[Workload | None, Workload | None, tuple[Workload, ...]]
 
 
 def arrange_workloads(found: Iterable[Workload], first_name: str) -> Arranged:
-    """Return the Workload that the job runs with or waits for, the larger one that is to replace
-    it, and those that are no longer needed. `first_name` is the name of a Workload that replaces
-    no other.
+    """Return the Workload that the job runs with or waits for, the larger one that will replace it,
+    and those that are no longer needed. `first_name` is the name of a Workload that replaces no
+    other.
     """
     known = {one.name: one for one in found}
     next_of = {one.replaces: one for one in known.values() if one.replaces in known}

@@ -16,7 +16,7 @@ Body = Mapping[str, Any]
 
 # Added to the grace period, for a kubelet that is only late.
 SLACK_SECONDS = 5.0
-# How many names a message lists; the rest is counted.
+# The maximum number of names that a message lists; the others are only counted.
 NAMED = 3
 
 

@@ -52,8 +52,8 @@ def events_due(
     """Return the unexplained pods whose events must be read now, the longest overdue first. `due`
     maps the uid of a pod to the time when its events are read again.
 
-    `latency` is the time (seconds) that a write takes now. The slower writes are, the later events
-    are read: to find the events of one pod, the API server reads all events of the namespace, and
+    `latency` is how long (seconds) a write currently takes. If writes are slow, events are read
+    later. To find the events of one pod, the API server reads all events of the namespace, and
     while the API server is slow, each pod takes longer to start.
     """
     patience = pace.write_interval(UNEXPLAINED_SECONDS, latency)

@@ -54,7 +54,7 @@ def _unready_causes(spec: Body, status: Body, main: str) -> Iterator[Unready]:
             # The time has no seconds, so that ranks that started together have the same message.
             text = f"init container {name} has been running since {began[:16]}Z"
             yield Unready(text, name, since=began)
-    # Once the program has exited, the other containers are not what the pod is waiting for.
+    # Once the program has exited, the pod is not waiting for its other containers.
     if not _running_since(own):
         return
     for one in others:
@@ -111,7 +111,7 @@ def _failing_probe(container: Body, status: Body) -> str:
 
 def _is_the_operators(container: Body) -> bool:
     """Whether the readiness probe of a main container checks only whether its program listens, like
-    the one that the operator adds (core/render/pod.py).
+    the probe that the operator adds (core/render/pod.py).
     """
     probe = (container.get("readinessProbe") or {}).get("tcpSocket")
     given = container.get("env") or ()

@@ -37,9 +37,9 @@ class MadeWith:
     process to exit. `has_others`: it has containers other than the main one. `sidecars`: some
     containers always restart. `probed` are the containers that the kubelet kills if a probe or a
     postStart hook fails. `foreign`: it lacks what every pod of a rank has, so the operator has not
-    created it. `image_volumes` are pairs of the image and the name of a volume. `channel_key` is
-    the key with which its launcher and the operator authenticate each other; "": the pod has a gate
-    instead. `engine` is the engine of its job when it was created, and `group` the name of its
+    created it. `image_volumes` contains an (image, name) pair for each image volume. `channel_key`
+    is the key with which its launcher and the operator authenticate each other; "": the pod has a
+    gate instead. `engine` is the engine of its job when it was created, and `group` the name of its
     PodGroup ("": it has none).
 
     Three fields describe the current state: `shape` is the shape of its containers (shape.py; "":
@@ -118,8 +118,8 @@ class Pod:
     run. `unmountable` is why its node cannot mount the launcher's image, if the pod must therefore
     be re-created with an init container ("": it need not be). `unready` is what keeps it from being
     Ready, other than its program. `unready_since` is when it ceased to be Ready ("": it is Ready,
-    or has no channel). `ending_soon`: it has the deadline that ends it and keeps its logs. `copy`
-    is its copy of the peer list.
+    or has no channel). `ending_soon`: the operator has set the deadline that terminates it and
+    keeps its logs. `copy` is its copy of the peer list.
     """
 
     rank: int
@@ -160,7 +160,7 @@ class Pod:
 
     @property
     def is_starting(self) -> bool:
-        """Whether the pod has no address yet, and nothing is reported that prevents it."""
+        """Whether the pod has no address yet, and no reported problem explains why."""
         return not (self.ip or self.deleting or self.complaint) and self.phase == "Pending"
 
     @property
@@ -251,7 +251,7 @@ class Creation:
 class Route:
     """The pods and ports that a Service targets. `headless`: its name resolves to the pods.
     `external`: it is an alias for another host. `unready`: pods that are not Ready are included.
-    `ports` are pairs of a port and its target.
+    `ports` are (port, target) pairs.
     """
 
     selector: frozenset[tuple[str, str]] = frozenset()
@@ -382,12 +382,12 @@ class Observed:
     time when the pod's kubelet was last reminded of the list. `published` maps the uid of a pod to
     the newest revision that this operator has written to it.
 
-    From settings and measurements: `notes` are problems of the job with these settings. `isolation`
-    says which NetworkPolicies the job needs and has. `throttling` limits the writes that can wait.
-    `scheduling` is the job's engine, and the object of the engine as it was last read. `queue` is
-    what is known about the job's queue, if its engine is Kueue. `budgets` maps the names of the
-    job's PodDisruptionBudgets to the objects (None: it does not exist). A name that is missing has
-    not been read yet.
+    From settings and measurements: `notes` are the warnings about parts of the job that do not fit
+    the settings. `isolation` says which NetworkPolicies the job needs and has. `throttling` limits
+    the writes that can wait. `scheduling` is the job's engine, and the object of the engine as it
+    was last read. `queue` is what is known about the job's queue, if its engine is Kueue. `budgets`
+    maps the names of the job's PodDisruptionBudgets to the objects (None: it does not exist). A
+    name that is missing has not been read yet.
 
     `keeps_history` says whether the job is recorded before it is deleted.
 

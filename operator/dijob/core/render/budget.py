@@ -1,10 +1,10 @@
 """The PodDisruptionBudgets of a job: one for each task that has a disruptionBudget, or one for a
 job without tasks.
 
-`minAvailable` is a number, because the disruption controller then counts only the Ready pods that
-the selector matches. It computes a percentage and `maxUnavailable` from the job's scale instead.
-The scale is the size of the whole job, including ranks that have succeeded, which are never Ready
-again (docs/decisions/056).
+`minAvailable` is a number, so that the disruption controller counts only the Ready pods that the
+selector matches. For a percentage or `maxUnavailable`, it would use the job's scale instead. The
+scale is the size of the whole job, including ranks that have succeeded, which are never Ready again
+(docs/decisions/056).
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """Decides which pods need a gate: an init container that waits for the peer list.
 
 In all other pods, the launcher waits in the main container, and gets the list from the operator's
-channel. Such a pod has one container less, and needs no write to the API server
+channel. Such a pod has one fewer container, and needs no write to the API server
 (docs/decisions/049).
 """
 
@@ -21,8 +21,8 @@ def needs_gate(job: DIJob, spec: Manifest, main: Manifest, member: GangMember) -
     The kubelet's probes and hooks apply to the program, so they must not run while the launcher
     waits. Sidecars may need the list, too. Variables to which the template refers are substituted
     by the kubelet when it starts the container. If the job has a Service, the gate checks the
-    Service's DNS records. On the host network, the launcher has no port of its own for the
-    readiness probe.
+    Service's DNS records. On the host network, the launcher has no separate port for the readiness
+    probe.
     """
     return (
         job.addressing is Addressing.HOSTNAME

@@ -109,7 +109,7 @@ def _gate_container(main: Manifest, gang: Gang, member: GangMember, options: Opt
 
 def _copied_settings(main: Manifest) -> Manifest:
     """Return the main container's security context, and its resources except GPUs and claims. With
-    these, quotas and policies that accept the main container accept the added container, too, and
+    these, any quota or policy that accepts the main container also accepts the added container, and
     the pod's effective request does not grow.
     """
     found = {"securityContext": main["securityContext"]} if "securityContext" in main else {}

@@ -89,7 +89,7 @@ def pod_requests(spec: Mapping[str, Any]) -> Amounts:
     A limit without a request is also the request (k8s.io/component-helpers/resource: PodRequests).
     """
     found = _of_pod(spec, _of_container)
-    # Pod-level resources (KEP-2837) replace the sum of the containers.
+    # Pod-level resources (KEP-2837) replace the sum of the containers' resources.
     level = _read_resources(spec)
     for name, value in _parse_amounts(level.get("limits")).items():
         found.setdefault(name, value)

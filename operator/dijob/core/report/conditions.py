@@ -270,4 +270,4 @@ def _renewal_in_words(world: World) -> str:
     if world.renewing >= set(world.unfinished):
         return "all ranks restart"
     verb = "restarts" if len(world.renewing) == 1 else "restart"
-    return f"{format_ranks(world.renewing)} {verb}, the other ranks keep running"
+    return f"{format_ranks(world.renewing)} {verb}, and the other ranks keep running"

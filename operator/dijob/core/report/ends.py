@@ -28,7 +28,7 @@ from dijob.reasons import (
 
 # To keep a pod's log, the operator terminates the pod through its deadline (annotations.end_patch).
 # kubectl then shows DeadlineExceeded, or ContainerStatusUnknown if the container was waiting for a
-# restart. Without this announcement, readers would search for a cause of that status.
+# restart. Without this announcement, readers would search for the cause of that status.
 KEPT = "ignore the pod's STATUS"
 
 

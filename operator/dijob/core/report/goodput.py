@@ -74,8 +74,8 @@ def account_time(
 
 
 def begin_count(status: Status, created: str, now: datetime) -> Goodput | None:
-    """Return figures without seconds for a job that has none. Return None if the job's time cannot
-    be counted, because an older version of the operator has reported its end.
+    """Return the first figures of a job, without any seconds counted. Return None if the job's time
+    cannot be counted, because an older version of the operator has reported its end.
     """
     if status.ended:
         return None
@@ -105,12 +105,12 @@ def _whole(now: datetime) -> datetime:
 
 
 def _next_activity(old: Status, new: Status, figures: Goodput, *, waits: bool) -> Activity:
-    """Return the activity of a job with the new status. `figures` has its activity so far, and
+    """Return the activity of a job with the new status. `figures` contains its activity so far, and
     `waits` says whether the job waits for room.
     """
     before, peers = figures.activity, find_condition(new, PeersReady)
     reason = peers.reason if peers else ""
-    # The programs of a job that bypasses the launcher run, too.
+    # In a job that bypasses the launcher, the programs are running, too.
     ready = is_true(new, PeersReady) or reason == PeersReady.LauncherBypassed.name
     if new.ended or (is_true(new, Terminating) and not ready):
         return Activity.ENDED
@@ -187,7 +187,9 @@ def _explain_interruption(
 
 
 def _bounded(ranks: frozenset[int]) -> str:
-    """Format ranks. If there are too many ranges, return the range from the first to the last."""
+    """Format ranks. If there are too many ranges, return a single range from the lowest rank to the
+    highest.
+    """
     text = compact_ranks(ranks)
     return text if len(text) <= MOST_CHARACTERS else f"{min(ranks)}-{max(ranks)}"
 

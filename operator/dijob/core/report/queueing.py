@@ -16,8 +16,8 @@ NOT_ENABLED = (
     "the job has the engine Kueue, but this operator does not use Kueue, so no pod is created: set"
     " the chart value scheduling.kueue, or suspend the job and set spec.scheduling.engine: None"
 )
-# Parts of messages about a request that is larger than the whole quota of the queue, and about one
-# that is only larger than the free quota. Kueue reports both, one for each flavor.
+# Parts of two messages: a request exceeds the whole quota of the queue, or only its free quota.
+# Kueue reports one of them for each flavor, so both can occur.
 TOO_LARGE, NOT_FREE = "> maximum capacity", "insufficient unused quota"
 
 
@@ -31,7 +31,7 @@ def queue_facts(ctx: Context) -> list[Fact]:
 
 
 def hold_message(ctx: Context) -> str:
-    """Return what a job that may not run is waiting for; "" if Kueue does not hold the job."""
+    """Return what a job that may not run is waiting for; "" if Kueue does not hold it back."""
     if ctx.job.spec.suspend or not (queueing.uses_queue(ctx) and queueing.is_held(ctx)):
         return ""
     return _queue_fact(ctx).message
@@ -80,12 +80,12 @@ def _obstacle(ctx: Context) -> Fact | None:
 
 
 def _admission_fact(ctx: Context, found: Workload) -> Fact:
-    """Return that the job is admitted, and how many ranks it may have."""
+    """Return the condition for an admitted job, with the number of ranks that it may have."""
     seen, queue = ctx.observed.queue, found.queue
     if not seen.held_back:
         return Fact(GangScheduled.Admitted, f"admitted by the queue {queue}")
     size = format_count(ctx.world.gang.size, "rank")
-    waits = "1 more waits" if seen.held_back == 1 else f"{seen.held_back} more wait"
+    waits = "1 more is waiting" if seen.held_back == 1 else f"{seen.held_back} more are waiting"
     text = f"the queue {queue} has admitted {size}, and {waits}"
     return Fact(GangScheduled.AdmittedInPart, f"{text}: {_growth_message(ctx, found)}")
 

@@ -79,7 +79,7 @@ def _budget_facts(ctx: Context) -> list[Fact]:
     for key in (budget_key(one.name) for one in wanted):
         for verb in ("get ", ""):
             rejection = ctx.observed.rejections.get(verb + key)
-            # The budget of a deleted job with the same name is gone soon.
+            # The budget of a deleted job with the same name will soon be gone.
             if rejection and rejection.why is not RejectionCause.TERMINATING:
                 taken = rejection.why is RejectionCause.TAKEN
                 reason = DrainsLimited.NameTaken if taken else DrainsLimited.Refused

@@ -1,4 +1,4 @@
-"""Reports a training that makes no progress: the condition ProgressStalled, and status.stall.
+"""Reports a training run that makes no progress: the condition ProgressStalled, and status.stall.
 
 As long as the training makes progress, neither is in the status, and nothing is written.
 """
@@ -64,14 +64,14 @@ def _new_stall(ctx: Context, stall: Standstill) -> Fact:
 
 def _why_no_restart(ctx: Context, stall: Standstill) -> str:
     if not stall.direct:
-        return "; nothing restarts, because not all launchers are connected"
+        return "; no rank is restarted, because not all launchers are connected"
     if ctx.next_status.restarts >= ctx.job.spec.backoff_limit:
-        return "; nothing restarts, because backoffLimit allows no further failure"
+        return "; no rank is restarted, because backoffLimit allows no further failure"
     return ""
 
 
 def _describe_programs(ctx: Context) -> str:
-    """Return where the program of each rank is."""
+    """Return what the program of each rank is currently executing."""
     progress, meta = ctx.observed.progress.ranks, ctx.job.metadata
     ranks = ctx.world.unfinished
     if not any((one := progress.get(rank)) and one.stack for rank in ranks):
@@ -96,6 +96,7 @@ def _end_of_stall(ctx: Context) -> Fact:
         return Fact(ProgressStalled.Restarted, f"the operator restarts {ranks}, see AddressesReady")
     if ctx.stall is None or ctx.next_status.suspend_time:
         return Fact(
-            ProgressStalled.NotChecked, "the time without progress counts only while all ranks run"
+            ProgressStalled.NotChecked,
+            "the time without progress is counted only while all ranks are running",
         )
     return Fact(ProgressStalled.Progressing, PROGRESSING)

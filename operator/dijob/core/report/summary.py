@@ -192,7 +192,7 @@ def apply_facts(status: Status, facts: Iterable[Fact], generation: int, now: dat
     )
     if found := health_fact(status):
         fact, cause = found
-        # The health has the same age as its cause, if the cause is True.
+        # If the cause is True, the health condition gets the transition time of the cause.
         old = cause if cause and cause.status == "True" else health[fact.reason.condition]
         made = _build_condition(old, fact, generation, format_time(now))
         kept[made.type] = made

@@ -167,7 +167,7 @@ def test_the_message_names_the_failure_and_the_runtime() -> None:
         "rank 1 exited 3: boom, and runtime: torch restarts the whole task"
     )
     peers = conditions_of(decided)["PeersReady"].message.removeprefix(renewal_of(decided).message)
-    assert peers == "; ranks 0-1 restart, the other ranks keep running"
+    assert peers == "; ranks 0-1 restart, and the other ranks keep running"
 
 
 def test_a_learner_that_has_succeeded_restarts_with_the_other() -> None:

@@ -87,7 +87,7 @@ REASONS: dict[str, tuple[Observed, str, bool, str, str]] = {
         "PeersReady",
         False,
         "Renewing",
-        "rank 2 restarts, the other ranks keep running",
+        "rank 2 restarts, and the other ranks keep running",
     ),
     "all ready": (observed(*ALL), "PeersReady", True, "AllRanksReady", "revision 1"),
     "not started": (
@@ -147,7 +147,7 @@ def test_the_reason_stays_the_same_during_a_re_rendezvous() -> None:
     said = conditions_of(gathering)
     assert said["AddressesReady"].reason == "PodLost"
     assert (
-        "rank 2: its pod is gone; rank 2 restarts, the other ranks keep running. "
+        "rank 2: its pod is gone; rank 2 restarts, and the other ranks keep running. "
         in said["AddressesReady"].message
     )
     assert "its pod is being created" in said["AddressesReady"].message

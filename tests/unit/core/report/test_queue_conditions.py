@@ -148,5 +148,5 @@ GROWS = replace(KNOWN, workload=RUNS, held_back=1, slices=True)
 )
 def test_ranks_that_are_not_admitted_say_what_they_wait_for(seen: QueueView, words: str) -> None:
     found = report(seen)
-    assert "has admitted 3 ranks, and 1 more waits: " in found
+    assert "has admitted 3 ranks, and 1 more is waiting: " in found
     assert words in found

@@ -50,7 +50,7 @@ NOT_READY = {
     "lost": (
         (listed(0), listed(1)),
         "Renewing",
-        "rank 2: its pod is gone; rank 2 restarts, the other ranks keep running",
+        "rank 2: its pod is gone; rank 2 restarts, and the other ranks keep running",
     ),
     "crashed": (
         (listed(0), listed(1), listed(2, ready=False, last_end=CRASH, ended=format_time(NOW))),

@@ -53,9 +53,9 @@ def engine_of(job: DIJob, default: Engine, pods: Iterable[Pod], queues: bool = F
     """Return the engine of the job's pods: the job's own, else Kueue if the job names a queue and
     the operator uses Kueue (`queues`), else the operator's default.
 
-    While a job has pods, their engine stays. The default may change at a restart of the operator,
-    and the first pod of a gang would wait forever for ranks that are not in it. A job whose
-    template names a scheduling group has no engine other than Kueue.
+    While a job has pods, its engine does not change. The default may change at a restart of the
+    operator, and the first pod of a gang would wait forever for ranks that are not in it. A job
+    whose template names a scheduling group has no engine other than Kueue.
     """
     chosen = job.spec.scheduling.engine
     if chosen is None and queues and names.KUEUE_QUEUE in job.metadata.labels:
@@ -74,9 +74,9 @@ def engine_of(job: DIJob, default: Engine, pods: Iterable[Pod], queues: bool = F
 
 
 def marks_of(engine: Engine, of: Membership, options: Options) -> PodMarks:
-    """Return what a pod that is created with this engine gets. The scheduler's name comes from the
-    template. If the template has none, it comes from the operator's options if this is the
-    operator's own engine, else it is the engine's usual name.
+    """Return what this engine adds to a pod. The scheduler's name comes from the template. If the
+    template has none, it comes from the operator's options if this is the operator's own engine,
+    else it is the engine's usual name.
     """
     row = ENGINES[engine]
     marks = row.marks(of)

@@ -2,7 +2,7 @@
 queue has quota for it.
 
 The Workload has one pod set for each task, so that Kueue can assign another flavor to each of them.
-Only the last one has a minimum, because only the last task of a job can change its size.
+Only the last one has a minimum, because only the last task of a job can be resized.
 
 Kueue reads the resources and the placement of the template. Commands, variables and probes are left
 out, because a Workload is copied into Kueue's memory, and a template can be large.
@@ -80,7 +80,7 @@ def pod_set_names(job: DIJob) -> tuple[str, ...]:
 
 
 def server_set_name(job: DIJob) -> str:
-    """Return the name of the pod set of the job's Redis server, which no task has."""
+    """Return the name of the pod set of the job's Redis server; no task has this name."""
     taken, name = set(map(pod_set_name, job.pod_sets)), SERVER_SET
     while name in taken:
         name += "-server"
@@ -172,8 +172,9 @@ def larger_workload(job: DIJob, new: CreateWorkload, digest: str, options: Optio
 
 
 def growth_probe(job: DIJob) -> Manifest:
-    """Return a Workload that Kueue's webhook rejects if Kueue can replace a Workload with a larger
-    one, because an elastic Workload cannot have a `minCount`. It is only sent as a dry run.
+    """Return a Workload that shows whether Kueue can replace a Workload with a larger one. If it
+    can, its webhook rejects this Workload, because an elastic Workload cannot have a `minCount`.
+    The Workload is only sent as a dry run.
     """
     template = {"spec": {"containers": [{"name": "probe", "image": "probe"}]}}
     return {
@@ -241,8 +242,8 @@ def _admission_marks(name: str, admitted: Workload, flavors: Mapping[str, Flavor
 
 
 def _topology_request(job: DIJob, pod_set: PodSet) -> Manifest:
-    """Return the topology that the pods of a pod set need, according to the annotations of their
-    template, else to spec.scheduling.topology. {} if neither is set.
+    """Return the topology that the pods of a pod set need: the one in the annotations of their
+    template, else spec.scheduling.topology. {} if neither is set.
     """
     given = pod_set.template.metadata.annotations or {}
     for key, field in TOPOLOGY.items():

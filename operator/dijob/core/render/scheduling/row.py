@@ -1,7 +1,7 @@
 """A row of the table of engines. Each engine's file defines its own row.
 
 A row is a pure description. The plan compares it with the object that exists, and the controller
-carries out the difference, so an engine contains no decision and no request.
+carries out the difference, so an engine makes no decisions and sends no requests.
 """
 
 from collections.abc import Callable, Mapping

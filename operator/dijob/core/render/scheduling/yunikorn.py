@@ -4,7 +4,7 @@ All pods with the same application ID form an application. YuniKorn reads the ta
 first pod of an application that it sees. It reserves room for `minMember` pods of each group with
 placeholder pods, and replaces these with the real pods. After that, the numbers have no effect: the
 new pod of a lost rank is scheduled like any other pod. So nothing has to be updated when a rank
-succeeds or the job changes its size.
+succeeds or the job is resized.
 
 Placeholder pods hold nodes while the application waits. After a timeout, YuniKorn gives them up and
 schedules the pods one by one (gangSchedulingStyle Soft, its default). The template can choose
