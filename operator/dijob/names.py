@@ -63,8 +63,8 @@ ANNOTATION_BROKER: Final = f"{GROUP}/broker"
 ANNOTATION_MASTER: Final = f"{GROUP}/master-addr"
 ANNOTATION_NODELIST: Final = f"{GROUP}/slurm-nodelist"
 ANNOTATION_MACHINES: Final = f"{GROUP}/oneflow-nodes"
-# The shape of the pod's containers (the fields of their spec whose changes restart a container),
-# recorded before the containers started (core/observed/shape.py).
+# The shape of the pod's containers (the fields of their spec that restart a container when they
+# change), recorded before the containers started (core/observed/shape.py).
 ANNOTATION_SHAPE: Final = f"{GROUP}/container-shape"
 # How many terminations of the program the operator has counted. After a failure the launcher waits
 # until the operator has counted it, so that the program does not run again after its last permitted
@@ -73,7 +73,7 @@ ANNOTATION_ENDS: Final = f"{GROUP}/ends-counted"
 # Any new value requests the stack of the program's main thread. This annotation is only in messages
 # to launchers, never on a pod (controller/channel/launchers.py).
 ANNOTATION_STACKS: Final = f"{GROUP}/stacks"
-# When the operator last reminded a kubelet that did not pass on a peer list. Any change to a pod
+# When the operator last prompted a kubelet to pass on a peer list. Any change to a pod
 # makes its kubelet sync the pod again.
 ANNOTATION_REMINDED: Final = f"{GROUP}/reminded"
 # Tells readers of `kubectl describe pod` why the operator terminated the pod. (The operator keeps
@@ -225,8 +225,8 @@ class Topology(StrEnum):
 class RuntimeTraits:
     """The requirements that a runtime has for its jobs.
 
-    `annotations` are the pod annotations that supply the runtime's variables whose values depend on
-    the peer list.
+    `annotations` are the pod annotations from which the runtime's variables get those values that
+    depend on the peer list.
     """
 
     # Programs of this runtime cannot accept a returning member, so all ranks restart when one is
@@ -326,9 +326,9 @@ class TopologyMode(StrEnum):
 class EngineTraits:
     """What a job can ask of an engine.
 
-    `queue`: spec.scheduling.queue selects one of the engine's queues. `topology` are the supported
-    modes of spec.scheduling.topology. `own_group` are the labels and annotations of a pod template
-    with which users put the pods into their own group.
+    `queue`: spec.scheduling.queue selects one of the engine's queues. `topology` contains the
+    supported modes of spec.scheduling.topology. `own_group` contains the labels and annotations of
+    a pod template with which users put the pods into their own group.
     """
 
     queue: bool = False
@@ -422,7 +422,7 @@ class Phase(StrEnum):
 
 
 class StallPolicy(StrEnum):
-    """The operator's reaction to a training that makes no progress: report it, or restart the
+    """The operator's reaction to a training run that makes no progress: report it, or restart the
     slowest task once.
     """
 

@@ -1,8 +1,9 @@
 """Finds programs that run without the operator's launcher and do not know their peers.
 
 The launcher runs the template's `command`. Without the launcher, DI-engine gets no arguments from
-the job: each pod may train alone although every variable is set, and the job still succeeds. A
-program that reads the variables itself (those of torch or Slurm, or DI_NODES) needs no launcher.
+the job. Each pod may then train alone, even though every variable is set, and the job still
+succeeds. A program that reads the variables itself (those of torch or Slurm, or DI_NODES) needs no
+launcher.
 """
 
 from typing import Final
@@ -31,8 +32,8 @@ _OWN_WORLD: Final = (
 
 
 def bypass_problems(job: DIJob) -> tuple[Problem, ...]:
-    """Return the reasons why programs of the job do not know their peers, at most one for each pod
-    set.
+    """Return the reasons why programs of the job do not know their peers. There is at most one
+    reason for each pod set.
     """
     found = (bypass_problem(pod_set, job) for pod_set in job.pod_sets)
     return tuple(dict.fromkeys(one for one in found if one))

@@ -26,7 +26,7 @@ from dijob.api.template_checks import (
 from dijob.names import Addressing, Engine, Launcher, Queue, Runtime, StallPolicy, TaskType
 
 # {} is replaced with Succeeded or Failed. A job that has ended is immutable, because people and
-# other objects refer to its outcome by its name (docs/decisions/016).
+# other objects refer to its outcome by the job's name (docs/decisions/016).
 ENDED_MESSAGE: Final = (
     "the job has ended ({}): delete it and apply again (kubectl dijob restart NAME -f FILE does"
     " both), or use a new name"
@@ -54,7 +54,7 @@ TASK_SIZE_MESSAGE: Final = (
     "replicas must be between minReplicas and maxReplicas: change replicas too (its default is 1)"
 )
 SCALE_MESSAGE: Final = (
-    "is the size of the last task, which must be between that task's minReplicas and maxReplicas;"
+    "is the size of the last task; it must be between that task's minReplicas and maxReplicas, and"
     f" all tasks together can have at most {names.MAX_REPLICAS} replicas: choose another size, or"
     " change the task"
 )
@@ -63,8 +63,8 @@ TWO_SIZES_MESSAGE: Final = (
     " only one of them (replicas is the size of the last task)"
 )
 TASKS_BUDGET_MESSAGE: Final = (
-    "is for a job without tasks: use spec.tasks[].disruptionBudget, because a pod that belongs to"
-    " two budgets cannot be evicted at all"
+    "is only for a job without tasks, because a pod that belongs to two budgets cannot be evicted"
+    " at all: use spec.tasks[].disruptionBudget"
 )
 TASK_NAME_PATTERN: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 TASK_NAME_MESSAGE: Final = (
@@ -111,7 +111,7 @@ _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 MANAGER_PATTERN: Final = rf"{_LABEL}([.]{_LABEL})*/[-A-Za-z0-9/._~%!$&()*+,;=:]+"
 MANAGER_MESSAGE: Final = (
     "must be a domain and a path, such as kueue.x-k8s.io/multikueue: correct it, or remove the"
-    " field if the operator is to manage the job"
+    " field if this operator should manage the job"
 )
 OWN_GROUP_MESSAGE: Final = (
     "is set, but with the engine {} the operator itself creates a group for the pods: remove this"
@@ -124,8 +124,8 @@ OWN_MARK_MESSAGE: Final = (
 QUEUE_PATTERN: Final = "[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
 QUEUE_MESSAGE: Final = f"is the name of a queue, so it must match {QUEUE_PATTERN}"
 PREFERRED_MESSAGE: Final = (
-    "is Preferred, but the engine Native places all ranks in one topology domain, or waits: use"
-    " Required, or remove spec.scheduling.topology"
+    "is Preferred, but the engine Native supports only Required (it waits until one topology domain"
+    " has room for all ranks): use Required, or remove spec.scheduling.topology"
 )
 STALL_POLICY_MESSAGE: Final = (
     "needs stallSeconds, the time without progress after which the policy applies: add"
@@ -136,8 +136,8 @@ STALL_LAUNCHER_MESSAGE: Final = (
     " `launcher: Off`, or remove stallSeconds"
 )
 STALL_LIMIT_MESSAGE: Final = (
-    "is Restart, but backoffLimit: 0 allows no restart, because a restart after a stall counts as a"
-    " failure: use Report, or raise backoffLimit"
+    "is Restart, but backoffLimit is 0, and a restart after a stall counts against it: use Report,"
+    " or raise backoffLimit"
 )
 # The longest peer list, in characters. A pod's annotations (256 KiB in total) contain the list
 # twice, or three times with tasks, and an environment string (128 KiB) contains the list once.
@@ -245,7 +245,7 @@ def _task_problems(job: DIJob) -> Iterator[Problem]:
     """
     tasks, seen, types = job.spec.tasks or (), set[str](), set[TaskType]()
     for at, task in enumerate(tasks):
-        # An autoscaler does not know how long the pods' names become. If an autoscaler makes a
+        # An autoscaler does not know how long the pods' names will be. If an autoscaler makes a
         # running job too large, the API server rejects the pods whose names are too long, and the
         # other ranks keep running.
         size = task.replicas if job.status.desired else job.pod_sets[at].replicas
@@ -382,8 +382,8 @@ def _scheduling_problems(job: DIJob) -> Iterator[Problem]:
 
 
 def unsupported_fields(job: DIJob, engine: Engine) -> Iterator[Problem]:
-    """Yield the fields of spec.scheduling that an engine does not use: the job's own engine, or the
-    operator's default engine.
+    """Yield the fields of spec.scheduling that an engine does not use. The engine is the job's own,
+    or the operator's default.
     """
     given, traits = job.spec.scheduling, engine.traits
     if given.queue and not traits.queue:

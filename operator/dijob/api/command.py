@@ -48,7 +48,7 @@ class Command:
     topology: str | None = None
     mq_type: str | None = None
     ports: tuple[int, ...] = ()
-    # The reason why the shell does not find the launcher's ditask: a path, a login shell, conda.
+    # Why the shell does not find the launcher's ditask: a path, a login shell, or conda.
     bypass: str | None = None
     # Whether a part of the command cannot be read, because it is in a script file or a variable, or
     # because it differs between several ditask calls.
@@ -132,7 +132,7 @@ def _as_strings(value: object) -> list[str]:
 def _read_argv(words: Sequence[str], seen: _Seen, depth: int) -> None:
     """Parse one simple command, in exec form or as a shell would run it."""
     words = shellwords.unwrap_command(words)
-    # The depth bounds the recursion for shells within shells.
+    # The depth limits the recursion into nested shells.
     if not words or depth > 8:
         seen.opaque = seen.opaque or depth > 8
         return

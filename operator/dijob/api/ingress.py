@@ -17,8 +17,8 @@ from dijob.api.parts import Labels, Strict, Written
 def _number_or_name(value: Any) -> Any:
     """Return a port's number or name unchanged.
 
-    For a union, pydantic would report one error for each type, at paths that the user's file does
-    not have. This validator reports one error for both types.
+    For a union, pydantic would report one error for each type, at paths that do not exist in the
+    user's file. This validator reports one error for both types.
     """
     named = isinstance(value, str) and 1 <= len(value) <= 15
     if named or (type(value) is int and 1 <= value <= 65535):

@@ -27,14 +27,16 @@ def task_record(spec: Spec) -> str:
 
 
 def without_outdated_size(spec: Spec, annotations: Mapping[str, str], status: Status) -> Spec:
-    """Return the spec without `replicas` if `replicas` is outdated: the last task's own field has
-    changed since the operator compared the two fields.
+    """Return the spec, but without `replicas` if its value is outdated.
+
+    It is outdated if the last task's own field has changed since the operator compared the two
+    fields.
     """
     if not spec.tasks or spec.replicas is None:
         return spec
     known = annotations.get(names.ANNOTATION_LAST_TASK)
     if known is None:
-        # Without the annotation, the user has written both fields or removed the annotation, or an
+        # If the annotation is missing, the user has removed it or has written both fields, or an
         # older operator has written `replicas`. For that operator, `replicas` was the size of all
         # tasks together (docs/decisions/056).
         current = status.desired in (0, spec.fixed + spec.replicas) or _is_admitted_in_part(status)
@@ -44,7 +46,7 @@ def without_outdated_size(spec: Spec, annotations: Mapping[str, str], status: St
 
 
 def _is_admitted_in_part(status: Status) -> bool:
-    """Whether the status contains the size that Kueue has admitted instead of the desired size."""
+    """Whether the size in the status is the one that Kueue has admitted, not the desired size."""
     return any(
         one.type == GangScheduled.__name__ and one.reason == GangScheduled.AdmittedInPart.name
         for one in status.conditions

@@ -1,4 +1,4 @@
-"""The validation rules that version 0.1.0 did not have, and that its jobs can violate.
+"""Validation rules that are newer than version 0.1.0, and that jobs of that version can violate.
 
 A new job that violates one of them is rejected. A job that has started was accepted by an older
 operator. If it were rejected now, its lost ranks would not be replaced, and its end would not be

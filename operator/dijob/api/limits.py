@@ -41,7 +41,7 @@ LARGE_MESSAGE: Final = (
     f"has more than {VALUES:,} values, and each pod would get all of them: make it smaller, for"
     " example by moving values to a ConfigMap that the template mounts or references in envFrom"
 )
-# etcd stores an object, including its status, only up to about 1.5 MB. A job above this size may
+# etcd stores objects of up to about 1.5 MB, including their status. A job above this size may
 # leave no room for a status, which takes up at most about 100 KB.
 LARGE_BYTES: Final = 1024 * 1024
 TOO_LARGE_MESSAGE: Final = (

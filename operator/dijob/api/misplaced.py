@@ -57,7 +57,7 @@ _DOMAINS: Final = {
     "fluentbit.io": "Fluent Bit",
     "backup.velero.io": "Velero",
 }
-# Keys without a domain of their own, or in a domain that is shared with keys for other objects.
+# Keys that have no domain, or whose domain also contains keys for other objects.
 _KEYS: Final = {
     "queue": "YuniKorn",
     "applicationId": "YuniKorn",

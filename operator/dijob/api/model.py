@@ -84,8 +84,8 @@ class DIJob(Stored):
     def pod_set_of(self, rank: int) -> PodSet:
         """Return the pod set of a rank.
 
-        Ranks above the desired size exist after a job was scaled down, until their pods are gone.
-        They belong to the last set, because only the last task can be scaled.
+        After a job has been scaled down, ranks above the desired size exist until their pods are
+        gone. They belong to the last set, because only the last task can be scaled.
         """
         return next(
             (pod_set for pod_set in self.pod_sets if rank < pod_set.first + pod_set.replicas),

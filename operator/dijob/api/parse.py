@@ -1,7 +1,7 @@
 """Parses objects from the apiserver into instances of DIJob. No other module does this.
 
 Parsing must be strict for a new job, so that its user learns of mistakes, and lenient for an
-existing job. An object can be older than a rule, and a status can have been written by another
+existing job. An object may be older than a rule, and its status may have been written by another
 operator or by hand. The operator must still be able to clean up such a job.
 """
 

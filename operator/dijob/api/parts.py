@@ -116,8 +116,8 @@ class DisruptionBudget(Written):
 
     max_unavailable: Annotated[int, Field(strict=True, ge=0, le=names.MAX_REPLICAS)]
     """A Ready rank may be evicted only if at most this many ranks are not Ready after the eviction.
-    With 0, no Ready rank can be evicted. With 1, the ranks are evicted one at a time: the next rank
-    only when the previous one is Ready on another node. Ranks that have succeeded are not
+    With 0, no Ready rank can be evicted. With 1, the ranks are evicted one at a time: each eviction
+    waits until the previous rank is Ready on another node. Ranks that have succeeded are not
     counted."""
 
 
@@ -135,7 +135,7 @@ class Task(Written):
     replicas: Annotated[Replicas, DEFAULTED] = 1
     """Number of pods. Ranks are numbered across all tasks in order, so only the last task's
     replicas can be changed. The number of pods of the last task is spec.replicas. If this field of
-    the last task is changed, the operator sets spec.replicas to it."""
+    the last task is changed, the operator sets spec.replicas to the new value."""
     min_replicas: Replicas | None = None
     """Only for the last task: the minimum size of the task. The job starts when this many of the
     task's pods and all pods of the other tasks have addresses. The other pods join later. If the
@@ -176,9 +176,9 @@ class MessageQueue(Written):
     torch.distributed.rpc and need dijob-runtime in the image. With torchrpc:cuda, GPUs exchange
     data directly. torchrpc means torchrpc:cuda if the pod has CUDA, else torchrpc:cpu."""
     host: Annotated[str, Field(max_length=253)] = ""
-    """Name or IP of a Redis server without a password, because DI-engine sends none. Jobs cannot
-    share a server, because DI-engine uses the same channel names in all jobs. If the type is redis
-    and no host is given, the operator runs a server."""
+    """Name or IP of a Redis server. It must not require a password, because DI-engine sends none.
+    Jobs cannot share a server, because DI-engine uses the same channel names in all jobs. If
+    the type is redis and no host is given, the operator runs a server."""
     port: Annotated[int, Field(strict=True, ge=1, le=65535)] = names.REDIS_PORT
     """The Redis server's port. It cannot be changed if the operator runs the server; create another
     job instead."""
@@ -213,15 +213,15 @@ class Scheduling(Written):
     """How the cluster gives nodes to the job's ranks."""
 
     engine: Engine | None = None
-    """The scheduler that places at least minAvailable ranks at the same time, or none. Native: the
-    scheduler of Kubernetes 1.37 or later (a PodGroup of scheduling.k8s.io/v1beta1, which the
-    cluster must serve). Volcano, Coscheduling (of scheduler-plugins), YuniKorn, KAI: the scheduler
-    of this name, which must be installed in the cluster. Kueue: the queue in the label
+    """The scheduler that places either at least minAvailable ranks at the same time or no rank.
+    Native: the scheduler of Kubernetes 1.37 or later (a PodGroup of scheduling.k8s.io/v1beta1,
+    which the cluster must serve). Volcano, Coscheduling (of scheduler-plugins), YuniKorn, KAI: the
+    scheduler with that name, which must be installed in the cluster. Kueue: the queue in the label
     kueue.x-k8s.io/queue-name admits the job (the chart value scheduling.kueue must be true). None:
     each pod is scheduled on its own. Defaults to Kueue if the job has the queue label and the
-    operator uses Kueue, else to the operator's engine (the chart value scheduling.engine, None). If
-    the template itself puts the pods into a group, for example with schedulingGroup, the default is
-    None."""
+    operator uses Kueue, else to the operator's engine (the chart value scheduling.engine, by
+    default None). If the template itself puts the pods into a group, for example with
+    schedulingGroup, the default is None."""
     queue: Annotated[str, Field(min_length=1, max_length=63)] | None = None
     """The engine's queue from which the job gets its nodes. Only for Volcano, YuniKorn and KAI. If
     the field is absent, the scheduler decides, or uses its default queue."""

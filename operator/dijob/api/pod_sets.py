@@ -59,8 +59,8 @@ class PodSet:
 
     @cached_property
     def own_groups(self) -> tuple[str, ...]:
-        """The labels and annotations of the template that put its pods into a group that the user
-        made, for a scheduler other than that of Kubernetes.
+        """The template's labels and annotations with which the user puts the pods into a group of a
+        scheduler other than Kubernetes' own.
         """
         meta = self.template.metadata
         given = {**(meta.labels or {}), **(meta.annotations or {})}
@@ -75,8 +75,7 @@ class PodSet:
 
     @property
     def gpus(self) -> int:
-        """The number of GPUs of the main container, from its limits with names like
-        nvidia.com/gpu."""
+        """The number of GPUs of the main container, from limits such as nvidia.com/gpu."""
         # Kubernetes rejects a container that has GPUs only in its requests.
         resources = self.main_container.get("resources")
         limits = resources.get("limits") if isinstance(resources, Mapping) else None

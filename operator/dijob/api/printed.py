@@ -55,8 +55,8 @@ def one_line(text: str) -> str:
 
 
 def coloured_line(line: str) -> str:
-    """Return a line of a log for a terminal: plain text with its colors, which are reset at its
-    end.
+    """Return a log line for a terminal: plain text that keeps its colors, which are reset at the
+    end of the line.
 
     A progress bar overwrites itself, so only its last state is kept.
     """

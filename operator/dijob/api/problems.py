@@ -22,7 +22,7 @@ MOST_PROBLEMS: Final = 20
 # At these paths the CRD keeps unknown fields (crd/schema.py), including typos. So an unknown field
 # at such a path does not mean that the CRD is newer than the operator.
 OPEN: Final = ("spec.networkPolicy.ingress[",)
-# Fields of a pod that beginners write into the spec of the job instead of its template.
+# Pod fields that beginners write into the job's spec instead of into its template.
 _OF_PODS: Final = ("containers", "initContainers", "nodeSelector", "tolerations", "restartPolicy")
 CRD_IS_NEWER: Final = (
     f"this operator ({__version__}) does not know the field, because the CRD in the cluster is"
@@ -55,7 +55,7 @@ def from_validation(
     """Convert pydantic's errors about an object of this model into problems.
 
     `served` says whether the object comes from the apiserver. If it does, the CRD in the cluster
-    knows all its fields, so a field that the model does not know means that the CRD is newer.
+    knows all its fields, so a field that is unknown here shows that the CRD is newer.
     """
     root = {"Spec": "spec", "Metadata": "metadata"}.get(error.title, "")
     details, found = error.errors(include_url=False), []
@@ -98,7 +98,10 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _suggest_value(value: object, expected: str) -> str:
-    """Return which of the expected values, each in quotes, was probably meant."""
+    """Return a question that suggests one of the expected values, or "" if none is similar.
+
+    In `expected`, each value is in single quotes.
+    """
     known = {one.lower(): one for one in re.findall(r"'([^']*)'", expected)}
     near = get_close_matches(str(value).lower()[:MOST_COMPARED], known, n=1)
     return f"did you mean {known[near[0]]!r}? " if near else ""

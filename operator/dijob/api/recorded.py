@@ -15,7 +15,7 @@ DELETED = "Deleted"
 
 
 class CurvePoint(Stored):
-    """The progress of the training at one time."""
+    """The progress of the training at one point in time."""
 
     time: str
     iteration: Number | None = None
@@ -31,7 +31,7 @@ class PhaseChange(Stored):
 
 
 class LogTail(Stored):
-    """The end of the log of one run of a rank's program."""
+    """The end of the log from one run of a rank's program."""
 
     rank: int
     pod: str = ""

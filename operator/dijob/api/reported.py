@@ -87,7 +87,7 @@ def count_repeated(old: Progress, new: Progress, restarted: bool) -> int | None:
 
 
 def repeated_share(progress: Progress | None) -> float:
-    """Return the share of all iterations, from 0 to 1, that only repeated lost iterations."""
+    """Return the fraction (0 to 1) of all iterations that only repeated lost iterations."""
     repeated = (progress.repeated_iterations if progress else None) or 0
     done = (progress.iteration if progress else None) or 0
     return repeated / (done + repeated) if repeated else 0.0

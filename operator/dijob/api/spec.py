@@ -38,7 +38,7 @@ from dijob.names import (
 )
 
 LostNodeSeconds = Annotated[StrictInt, Field(ge=0, le=86400)]
-# A report takes up to 5 s from the program to the operator. The maximum is a week.
+# A report takes up to 5 s to get from the program to the operator. The maximum is a week.
 StallSeconds = Annotated[StrictInt, Field(ge=10, le=604800)]
 TtlSeconds = Annotated[StrictInt, Field(ge=0, le=2**31 - 1)]
 SuccessPolicy = Annotated[str, Field(min_length=1, max_length=40)]
@@ -66,7 +66,7 @@ class Spec(Written):
     """Number of pods that must have addresses before the job starts: ranks 0 to minReplicas-1. The
     other ranks join when they can. Defaults to replicas."""
     max_replicas: Annotated[Replicas | None, Mutable.UNTIL_ENDED] = None
-    """Number of pods that the job can be scaled to. Defaults to replicas."""
+    """Maximum number of pods that the job can be scaled to. Defaults to replicas."""
     parallel_workers: Annotated[
         Workers | None,
         Immutable("it sets the world size that the running processes know"),
@@ -134,7 +134,7 @@ class Spec(Written):
     """How long pods stay on a node that is unreachable or not ready, before Kubernetes evicts them
     and the job continues elsewhere. A change applies only to pods that are created after it. A
     toleration in the template takes precedence. Defaults to the operator's value (the chart value
-    jobs.lostNodeSeconds, 30)."""
+    jobs.lostNodeSeconds, by default 30)."""
     backoff_limit: Annotated[StrictInt, Field(ge=0, le=1000), DEFAULTED, Mutable.UNTIL_ENDED] = 3
     """Number of restarts after failures, over all ranks, before the job is marked Failed.
     Evictions, lost nodes and pods deleted by hand do not count."""
@@ -190,8 +190,8 @@ class Spec(Written):
     volumes: Annotated[Volumes | None, Immutable()] = None
     """Volumes that every pod gets in addition to those of its template."""
     tasks: Annotated[Tasks | None, Immutable(in_part=True)] = None
-    """Groups of ranks, each with its own template, instead of replicas and template. Only the last
-    task's replicas can be changed while the job is not suspended."""
+    """Groups of ranks, each with its own replicas and template. A job has either tasks or
+    spec.template. Only the last task's replicas can be changed while the job is not suspended."""
     template: Annotated[Template | None, Immutable()] = None
     """The template of each rank's pod, in the same format as the pod template of a Deployment or a
     Job."""
@@ -208,7 +208,8 @@ class Spec(Written):
 
     @property
     def scaled(self) -> "Spec | Task":
-        """The object that has the size and the bounds for scaling: the last task, else the job."""
+        """The object with the size and the bounds for scaling: the last task, or this spec if the
+        job has no tasks."""
         return self.tasks[-1] if self.tasks else self
 
     @property
@@ -259,5 +260,5 @@ class Spec(Written):
 
     @property
     def maximum(self) -> int:
-        """The number of ranks that the job can be scaled to."""
+        """The maximum number of ranks that the job can be scaled to."""
         return self.fixed + (self.scaled.max_replicas or self.scale)

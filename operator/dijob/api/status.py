@@ -78,7 +78,7 @@ class Charge(Stored):
     shape: Annotated[str, Field(max_length=1024)] = ""
     """The kubelet restarts a container if its image or resources change, which is not a failure.
     This field contains fingerprints of the images and resources of the pod's containers at the last
-    such restart. Empty: there was none."""
+    such restart. Empty: there was no such restart."""
     excused_at: Time = ""
     """When the pod's main container last exited for a restart that does not count as a failure."""
 
@@ -159,8 +159,8 @@ class ListProof(Stored):
 
 
 class GivenBack(Stored):
-    """A start of the job that did not find enough capacity for all its pods. The job's pods that
-    had a node were deleted, so that other jobs can use these nodes."""
+    """An attempt to start the job that failed because there was not enough capacity for all its
+    pods. The job's pods that had a node were deleted, so that other jobs can use those nodes."""
 
     count: Count = 0
     """How many times the job has released its capacity."""
@@ -178,7 +178,7 @@ class GivenBack(Stored):
 
 
 class Interruption(Stored):
-    """A period in which not all ranks of a job were Ready, after the job had been running."""
+    """A period, after the job had been running, in which not all of its ranks were Ready."""
 
     time: Time = ""
     """When the interruption began."""
@@ -203,9 +203,10 @@ class Goodput(Stored):
     """When the counting began: at the creation of the job, or later if an older version of the
     operator created its status."""
     activity: names.Activity = names.Activity.STARTING
-    """What the job is doing now. Waiting: it is suspended, or waits for a node, a quota or a queue.
-    Starting: its pods and programs start. Running: all ranks are Ready. Recovering: not all ranks
-    are Ready, after the job has been running. Ended: it has ended, and no time is counted."""
+    """What the job is doing now. Waiting: it is suspended, or is waiting for a node, a quota or a
+    queue. Starting: its pods and programs are starting. Running: all ranks are Ready. Recovering:
+    it was running before, but not all ranks are Ready now. Ended: it has ended, and no time is
+    counted."""
     activity_since: Time = ""
     """When the current activity began. The fields below do not include the time since then, so that
     the status does not have to be rewritten as time passes."""
@@ -222,7 +223,8 @@ class Goodput(Stored):
     last_interruptions: Annotated[
         tuple[Interruption, ...], Field(max_length=MOST_INTERRUPTIONS)
     ] = ()
-    """The last interruptions, oldest first. recoveringSeconds includes the earlier ones."""
+    """The last interruptions, oldest first. recoveringSeconds also includes earlier
+    interruptions."""
 
 
 class Stall(Stored):
@@ -311,7 +313,7 @@ class Status(Stored):
     # A name is written before its object is created, so that a new operator knows which objects it
     # must delete, even if the field was removed from the spec while no operator was running.
     budgets: Annotated[str, Field(max_length=names.MAX_TASKS * 64)] = ""
-    """The names of the PodDisruptionBudgets that the job has or gets, separated by spaces (see
+    """The names of the PodDisruptionBudgets that the job has or will get, separated by spaces (see
     spec.disruptionBudget)."""
     succeeded_ranks: Annotated[str, Field(max_length=8192)] = ""
     """The ranks whose main container exited 0, as ranges such as 0-3,7. With runtime torch or
@@ -341,7 +343,7 @@ def format_time(now: datetime) -> str:
 
 
 def parse_time(text: str | None) -> datetime | None:
-    """Return the time of a timestamp, or None if the text is not one.
+    """Parse a timestamp. Returns None if the text is not a timestamp.
 
     A user can edit the status by hand, so any text must be expected. A time without a time zone is
     also rejected, because it cannot be compared.

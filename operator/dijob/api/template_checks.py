@@ -26,9 +26,9 @@ RESTART_MESSAGE: Final = (
     " is OnFailure)"
 )
 CONTAINER_RESTART_MESSAGE: Final = (
-    "the operator counts failures by the pod's restartPolicy, so a container cannot have its own:"
-    " remove it, and use the pod's restartPolicy, or spec.failurePolicy for specific exit codes"
-    " (only an init container may have restartPolicy: Always, as a sidecar)"
+    "the operator counts failures according to the pod's restartPolicy, so a container cannot have"
+    " its own: remove it, and use the pod's restartPolicy, or spec.failurePolicy for specific exit"
+    " codes (only an init container may have restartPolicy: Always, as a sidecar)"
 )
 RESERVED_MESSAGE: Final = (
     "is set by the operator and cannot be overridden, because it describes the rank and its peers:"
@@ -186,9 +186,9 @@ def _own_names(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
 def restart_problems(pod_set: PodSet) -> Iterator[Problem]:
     """Yield a problem for each container that has its own restart policy (KEP-5307).
 
-    The operator counts failures by the pod's restart policy. If a container had its own policy, the
-    operator would wait for a container that never restarts, or would count a restart that the
-    container's own restart rules caused.
+    The operator counts failures according to the pod's restart policy. If a container had its own
+    policy, the operator would wait for a container that never restarts, or would count a restart
+    that the container's own restart rules caused.
     """
     for at, container in enumerate(containers_in(pod_set.pod)):
         for field in ("restartPolicy", "restartPolicyRules"):
@@ -203,8 +203,9 @@ def restart_problems(pod_set: PodSet) -> Iterator[Problem]:
 def command_problems(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     """Yield contradictions between the spec and the command's own options.
 
-    The options are those of DI-engine 0.5.3, ding/entry/cli_ditask.py. They take precedence in the
-    pod, so in case of a contradiction, the programs would not run as the status says.
+    The options are those of DI-engine 0.5.3, ding/entry/cli_ditask.py. The command's options take
+    precedence in the pod, so in case of a contradiction, the programs would not run as the status
+    says.
     """
     command, field = pod_set.command, spec.explicit("parallel_workers")
     flag, at = command.parallel_workers, f"{pod_set.path}.spec.containers"

@@ -19,9 +19,9 @@ def _nearest_name() -> str:
     """Return CEL for the suggestion in the message: ", such as NAME", or "" if there is none.
 
     The suggestion is the name that job_names.nearest_allowed returns, or none. CEL has no
-    variables, so each part is repeated wherever it is used, and the apiserver of 1.30 bounds the
-    estimated cost of the whole. So there is no suggestion for a name that begins with a digit and
-    has more than 54 characters.
+    variables, so each part is repeated wherever it is used, and the apiserver of Kubernetes 1.30
+    limits the estimated cost of the whole expression. So there is no suggestion for a name that
+    begins with a digit and has more than 54 characters.
     """
     most = job_names.NAME_LENGTH
     # The name is cut before anything is added, because the estimated cost of everything that

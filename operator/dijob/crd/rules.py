@@ -33,8 +33,8 @@ _BEYOND: Final = 2**62
 def _at_most(few: str, many: str) -> str:
     """Return CEL for the condition that one number of the spec is at most another.
 
-    If one of the two numbers is absent, the condition holds for any value of the other number,
-    because the schema has its own message for a value that is out of bounds.
+    If one of the two numbers is absent, the condition is true for every value of the other number,
+    even for one that is out of bounds: the schema reports such a value with its own message.
     """
     return f"self.?{few}.orValue({-_BEYOND}) <= self.?{many}.orValue({_BEYOND})"
 

@@ -85,7 +85,7 @@ def structural_schema(model: type[BaseModel]) -> Schema:
 
 
 def _let_null_pass(node: Schema) -> None:
-    """Make optional fields nullable. Do the same for map entries and list items that are strings.
+    """Make optional fields nullable, and also map entries and list items that are strings.
 
     When the apiserver decodes an object, it drops nulls that the schema does not allow. In a
     server-side apply, which Flux and Helm use, the apiserver does not drop these nulls. A field

@@ -48,8 +48,8 @@ _DEFAULTED: Final = defaulted_fields(Spec)
 def _are_equal(was: str, now: str) -> str:
     """Return CEL for the equality of two values, parts of which may have any content.
 
-    If a part may have any content, the apiserver ignores an undeclared field on the left of `==` if
-    the right does not have that field. So a template in which `arg` replaces `args` would be equal
+    Where any content is allowed, the apiserver ignores an undeclared field on the left of `==` if
+    the right side lacks that field. So a template in which `arg` replaces `args` would be equal
     in one direction. If one undeclared field replaces another, the values are equal in both
     directions, and the operator reports the change instead.
     """
@@ -71,7 +71,7 @@ def _stays_same(name: str) -> str:
     """Return CEL for the condition that a field of the spec keeps its value, or stays absent.
 
     The apiserver evaluates all rules whenever a status is written. For each `object.field` in a
-    rule, if the field exists, the apiserver copies the schema of all fields of the object. So a
+    rule, the apiserver copies the schema of all fields of the object if the field exists. So a
     rule names few fields, the expression that is nearly always true comes first, and a field with a
     default is not tested for its existence.
     """

@@ -78,8 +78,7 @@ __all__ = [
 
 
 def find_reason(condition: str, name: str) -> Reason | None:
-    """Return the entry of the catalog that has the type and the reason of a condition in a job's
-    status.
+    """Return the catalog's entry for the type and the reason of a condition in a job's status.
 
     Returns None if the catalog has no such entry. That happens in a cluster whose operator is newer
     or older than this program, so callers must not treat it as an error.

@@ -16,7 +16,7 @@ class Reconciling(Reason):
         "the job is not running yet, or all of its ranks are restarting", status=True
     )
     Suspending = waiting("the pods of the suspended job are terminating", status=True)
-    Queued = waiting("the job waits for admission by its queue, see Suspended", status=True)
+    Queued = waiting("the job is waiting to be admitted by its queue, see Suspended", status=True)
 
 
 class Stalled(Reason):

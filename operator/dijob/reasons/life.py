@@ -72,7 +72,7 @@ class Terminating(Reason):
         status=True,
     )
     WaitsForPods = waiting(
-        "a foreground deletion waits for the job's pods; PodsCreated says what blocks their"
+        "a foreground deletion is waiting for the job's pods; PodsCreated says what blocks their"
         " deletion",
         status=True,
     )

@@ -68,7 +68,8 @@ class AddressesReady(Reason):
     """Whether the pods have a correct peer list, with the address of each rank."""
 
     Gathering = waiting(
-        "the operator waits for the pods' addresses; the message names the ranks without one"
+        "the operator is waiting for the pods' addresses; the message names the ranks that have"
+        " none yet"
     )
     AddressMissing = problem(
         "a rank cannot get an address. The message quotes the cluster's reason, for example an"
@@ -79,10 +80,10 @@ class AddressesReady(Reason):
     )
     LauncherNotMounted = problem(
         "a node cannot mount the launcher's image in a pod, because its kubelet or its container"
-        " runtime has no image volumes. The operator re-creates the pod with an init container,"
-        " which copies the launcher. This does not count against `backoffLimit`",
+        " runtime does not support image volumes. The operator re-creates the pod with an init"
+        " container, which copies the launcher. This does not count against `backoffLimit`",
         f"{_HEALS}. The chart value `launcher.delivery: InitContainer` avoids the failed start"
-        " after each restart of the operator",
+        " that otherwise follows each restart of the operator",
     )
     NoRoom = problem(
         "no rank of the job is running, and a rank below `minReplicas` found no node, or no room in"
@@ -98,8 +99,8 @@ class AddressesReady(Reason):
         "see BrokerReady",
     )
     Published = good(
-        "the pods have the peer list of the revision that the message names; the message also says"
-        " which ranks join later, and why",
+        "the pods have the peer list; the message gives its revision, and says which ranks join"
+        " later, and why",
     )
     PodLost = problem(
         "the pod of a rank is gone", f"{_HEALS}; if pods are lost again, find out what deletes them"
@@ -124,8 +125,8 @@ class AddressesReady(Reason):
         _HEALS,
     )
     NotRestarted = problem(
-        "the program of a rank should have restarted in its pod, but did not within the pod's grace"
-        " period plus 15 s. The operator replaces the pod",
+        "the program of a rank should have restarted in its pod, but did not do so within the pod's"
+        " grace period plus 15 s. The operator replaces the pod",
         f"{_HEALS}, but faster if the command forwards SIGTERM (`exec` in a shell script)",
     )
     BrokerLost = problem(
@@ -134,8 +135,8 @@ class AddressesReady(Reason):
         f"{_HEALS}; if the server is lost again, find out why its pod, JOB-mq, terminates",
     )
     ListLost = problem(
-        "the pods' addresses are no longer those of the newest peer list: all ranks restart with a"
-        " new list",
+        "the pods' addresses are no longer those of the newest peer list, so all ranks restart with"
+        " a new list",
         _HEALS,
     )
     # Not a problem, because the user asked for it.
@@ -181,8 +182,8 @@ class PeersReady(Reason):
     """
 
     Starting = waiting(
-        "the job has not started, or the message names ranks that have been unready for less than a"
-        " minute"
+        "the job has not started, or some ranks have been unready for less than a minute; the"
+        " message names them"
     )
     AllRanksReady = good(
         "every rank is Ready and has the newest peer list; the event is published only after the"

@@ -28,14 +28,14 @@ class ServiceReady(Reason):
         "the service was edited, so the ranks' names do not resolve as they should; the message"
         " names the fields. Connections by IP are unaffected",
         "delete the service; the operator recreates it. If the service changes again, find"
-        " the tool that changes it (a policy engine, a GitOps tool), and make that tool"
+        " the tool that changes it (such as a policy engine or a GitOps tool), and make that tool"
         " ignore the service",
     )
     ServiceRemoved = problem(
         "something deletes the service each time the operator creates it. The operator waits"
         " longer before each new attempt",
-        "find the tool that deletes the service (a policy engine, a GitOps tool that prunes), and"
-        " make that tool ignore the service",
+        "find the tool that deletes the service (such as a policy engine, or a GitOps tool that"
+        " prunes), and make that tool ignore the service",
     )
     Created = good("the service has been created")
     NotWanted = good("the job no longer needs a service (`service: Auto`)")
@@ -62,8 +62,8 @@ class Isolated(Reason):
     Removed = problem(
         "something deletes the network policy each time the operator creates it. The operator"
         " waits longer before each new attempt, and creates no pod in the meantime",
-        "find the tool that deletes the policy (a policy engine, a GitOps tool that prunes), and"
-        " make that tool ignore the policy",
+        "find the tool that deletes the policy (such as a policy engine, or a GitOps tool that"
+        " prunes), and make that tool ignore the policy",
     )
     Created = good("the network policy has been created")
     NotWanted = good(
@@ -96,9 +96,9 @@ class GangScheduled(Reason):
     GroupRefused = problem(
         "the apiserver rejects the engine's object, or a request to read it; the message quotes the"
         " API error. The operator retries as it does for pods",
-        "if the operator lacks permission, upgrade the chart's release: the chart grants it only if"
-        " the cluster serves the API at that time. Otherwise, do the same as for PodRejected and"
-        " PodForbidden",
+        "if the operator lacks permission, upgrade the chart's release: the chart grants the"
+        " permission only if the cluster serves the API at the time of the upgrade. Otherwise, do"
+        " the same as for PodRejected and PodForbidden",
     )
     QueueMissing = problem(
         "the LocalQueue that the job's label names does not exist, or it is not active",
@@ -114,7 +114,9 @@ class GangScheduled(Reason):
         " because the job exceeded its execution time). Kueue does not admit it again by itself",
         "activate the Workload as the message says, or suspend and resume the job",
     )
-    Queued = waiting("the job waits in its queue until Kueue admits it; the message quotes Kueue")
+    Queued = waiting(
+        "the job is waiting in its queue for Kueue to admit it; the message quotes Kueue"
+    )
     Evicted = waiting(
         "Kueue has evicted the job, for example in favor of a job with a higher priority. The job"
         " stops gracefully, and waits in its queue again"
@@ -129,7 +131,7 @@ class GangScheduled(Reason):
     Admitted = good("Kueue has admitted the job")
     AdmittedInPart = good(
         "Kueue has admitted fewer ranks than `replicas`, and the job runs with them. The message"
-        " says what the other ranks wait for"
+        " says what the other ranks are waiting for"
     )
     NotWanted = good("the job no longer has an engine")
     Suspended = suspended_entry()
@@ -215,7 +217,8 @@ class ChangesRefused(Reason):
     )
     JobUpdateRefused = problem(
         "the operator cannot set `spec.replicas`, which `kubectl scale` and PodDisruptionBudgets"
-        " need. The field is absent, or the last task's replicas have changed",
+        " need. It must do so because the field is absent, or because the last task's replicas have"
+        " changed",
         "allow the operator to patch DIJobs, or set `replicas` in the manifest. In a job with"
         " tasks, this also happens if the CRD is older than the operator: upgrade it",
         status=True,

@@ -12,8 +12,8 @@ _READ: Final = (
 
 
 class ProgressStalled(Reason):
-    """Whether the training of a job with `stallSeconds` makes no progress although all its ranks
-    are Ready. Present only if the condition has ever been True.
+    """Whether the training of a job with `stallSeconds` is making no progress although all its
+    ranks are Ready. Present only if the condition has ever been True.
     """
 
     NoProgress = problem(
@@ -29,10 +29,12 @@ class ProgressStalled(Reason):
         status=True,
     )
     Restarted = waiting(
-        "the operator restarts ranks because of the stall; AddressesReady names them",
+        "the operator is restarting ranks because of the stall; AddressesReady names them",
     )
     NotChecked = waiting(
         "a rank is not Ready, or the job is suspended or has succeeded, so the time without"
         " progress is not counted"
     )
-    Progressing = good("the training makes progress again", status=False, event=EventType.NORMAL)
+    Progressing = good(
+        "the training is making progress again", status=False, event=EventType.NORMAL
+    )

@@ -129,7 +129,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
     "a preferred topology with Native": (
         body(scheduling={"engine": "Native", "topology": {"key": "rack", "mode": "Preferred"}}),
         "spec.scheduling.topology.mode",
-        "is Preferred, but the engine Native places all ranks in one topology domain",
+        "is Preferred, but the engine Native supports only Required",
     ),
     "a topology with an engine that has none": (
         body(scheduling={"engine": "KAI", "topology": {"key": "rack"}}),
