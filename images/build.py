@@ -43,8 +43,8 @@ from steps import SANDBOX, BuildError, Step, pip_secrets, say
 # operator's code only copies and compiles the code. Docker has its own layer cache.
 LAYERS = CACHE / "layers"
 LAYERS_LIMIT = 2e9
-# For switching between two branches, the image of the previous inputs is kept as well if it is
-# smaller than this.
+# If the image of the previous inputs is smaller than this, it is kept as well, for developers who
+# switch between two branches.
 SECOND_LIMIT = 1e9
 TOOLS = {
     "buildah": "buildah",
@@ -102,8 +102,8 @@ def prepared_context(name: str, step: Step, work: Path) -> Path:
 
 
 def on_rootfs(dockerfile: str) -> str:
-    """Return the last stage of a Dockerfile, in which a rootfs.tar replaces the base image and the
-    RUN and COPY instructions.
+    """Return the last stage of a Dockerfile, with a rootfs.tar in place of the base image and of
+    the RUN and COPY instructions.
     """
     stage = dockerfile.rpartition("\nFROM ")[2].partition("\n")[2]
     settings = re.sub(r"^(RUN|COPY) (.*\\\n)*.*\n", "", stage, flags=re.MULTILINE)
@@ -134,7 +134,7 @@ def build_with_docker(name: str, out: Path, step: Step, work: Path) -> None:
 
 def build_with_buildah(name: str, out: Path, step: Step, work: Path) -> None:
     """Build with buildah in chroot isolation. Its store is removed after the build, except for the
-    operator, whose layers are kept.
+    store of the operator's image, whose layers are kept.
     """
     image, context = IMAGES[name], prepared_context(name, step, work)
     store = LAYERS if name == "operator" and not image.rootfs else work / "store"
@@ -159,8 +159,8 @@ def cached(name: str) -> bool:
     """
     target = archive(name)
     if target.exists():
-        # Only the access time is changed, because the test cluster recognizes an archive that it
-        # has already loaded by its modification time.
+        # Only the access time is changed, because the test cluster uses the modification time to
+        # recognize an archive that it has already loaded.
         os.utime(target, ns=(time.time_ns(), target.stat().st_mtime_ns))
         say(f"{name} is in the cache: {target}")
     return target.exists()
@@ -222,8 +222,8 @@ def locked_cache() -> Iterator[None]:
 
 
 def _superseded(name: str, newest: Path) -> list[Path]:
-    """Return an image's archives to remove: all except the newest and, if they are small, the one
-    that was used last.
+    """Return an image's archives to remove: all except the newest and, if its archives are small,
+    the most recently used of the others.
     """
     others = sorted(
         (p for p in CACHE.glob(f"{stem(name)}-*.tar") if p != newest),
@@ -286,8 +286,8 @@ def main() -> int:
         if options.show:
             print(archive(options.show))
             return 0
-        # First without the lock, so that a call that needs no build does not wait for another
-        # call's build.
+        # The first look is without the lock, so that a call that needs no build does not wait for
+        # another call's build.
         if missing := [name for name in options.names or ORDER if not cached(name)]:
             with locked_cache():
                 for name in with_base(list(dict.fromkeys(missing))):

@@ -128,7 +128,7 @@ def sums(files: Iterable[Path]) -> str:
 
 
 def make(version: str, out: Path) -> None:
-    """Replace the folder with all artifacts of the version."""
+    """Write all artifacts of the version to the folder, which is deleted first."""
     checked(version, {place: (ROOT / place).read_text() for place in PLACES})
     changes = section((ROOT / "CHANGELOG.md").read_text(), version)
     shutil.rmtree(out, ignore_errors=True)

@@ -34,12 +34,12 @@ class Image:
     inputs: tuple[str, ...]
     seconds: int
     free_gb: int
-    # Its Dockerfile starts FROM scratch with a rootfs.tar, which rootfs.sh in the same folder
-    # makes.
+    # Its Dockerfile starts FROM scratch with a rootfs.tar, which is created by rootfs.sh in the
+    # same folder.
     rootfs: bool = False
     # The architecture in Go's notation, for images that can be built for other architectures.
     arch: str = ""
-    # Nothing in it compares file times, so all files get the same time and the image is
+    # Nothing in the image compares file times, so all files get the same time and the image is
     # reproducible.
     timeless: bool = False
     # Folders below the inputs that are excluded from the build.
@@ -137,8 +137,8 @@ def for_arch(arch: str) -> None:
 
 @cache
 def docker_has_slim() -> bool:
-    """Whether a Docker engine with BuildKit is available that has, or can pull, Debian's slim
-    image.
+    """Whether a Docker engine is available that has BuildKit, and that has or can pull Debian's
+    slim image.
     """
     if shutil.which("docker") is None or quiet("docker", "version").returncode:
         return False

@@ -193,7 +193,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Run this pod's workers until every connection was up and the time is over."""
+    """Run this pod's workers until the time is over and every connection has been up once."""
     options = arguments()
     end_on_term()
     try:

@@ -26,7 +26,7 @@ const (
 	pySpy = "/py-spy"
 	// The time limit for one process. py-spy needs less to read the symbols of a large interpreter.
 	patience = 10 * time.Second
-	// The time between two looks at a process in state D.
+	// The time between two checks of a process in state D.
 	again = 200 * time.Millisecond
 	// Limits of the output, so that a container with many processes cannot flood the log.
 	mostProcesses = 64

@@ -122,7 +122,7 @@ def target(release: Release | None = None) -> Path:
 
 
 def build(progress: Progress, release: Release | None = None) -> Path:
-    """Return the folder of the binaries, which are built if they are missing (cold_seconds)."""
+    """Return the folder of the binaries; build them if they are missing (cold_seconds)."""
     release = release or chosen()
     folder = target(release)
     if folder.exists():

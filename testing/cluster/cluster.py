@@ -59,7 +59,7 @@ class Cluster:
 
     @property
     def audit_log(self) -> Path:
-        """The audit log: one JSON object per line, level Metadata, every request since `up`."""
+        """The audit log at level Metadata: one JSON object per line for each request since `up`."""
         return self.state / "audit.log"
 
     @property
@@ -109,12 +109,12 @@ class Cluster:
         self.note_loaded(archives)
 
     def not_loaded(self, archives: Sequence[Path]) -> list[Path]:
-        """Return the archives that are not loaded, or that have changed since."""
+        """Return the archives that are not loaded, or that have changed since they were loaded."""
         known = self._loaded()
         return [archive for archive in archives if imagestore.key(archive) not in known]
 
     def note_loaded(self, archives: Sequence[Path]) -> None:
-        """Note that every node has these archives."""
+        """Record that every node has these archives."""
         keys = self._loaded() | {imagestore.key(archive) for archive in archives}
         (self.state / "loaded.json").write_text(json.dumps(sorted(keys)))
 
@@ -169,7 +169,7 @@ class Cluster:
     def stop_component(
         self, name: str, sig: signal.Signals = signal.SIGKILL, timeout: float = 20
     ) -> None:
-        """End a program with a signal, and wait (seconds) for its end."""
+        """End a program with a signal, and wait up to `timeout` seconds until it has ended."""
         stop(require(self.state, name), sig, timeout)
 
     def signal_component(self, name: str, sig: signal.Signals) -> None:

@@ -1,8 +1,8 @@
 """A small file system for the kubelet of each embedded node, which can be filled without touching
 the machine's disk.
 
-It is a tmpfs at /var/lib/kubelet, which has the volumes of pods. Its content is lost when the node
-is powered off and all containers that use it have ended; a real disk would keep it.
+It is a tmpfs at /var/lib/kubelet, which contains the volumes of pods. Its content is lost when the
+node is powered off and all containers that use it have ended; a real disk would keep it.
 """
 
 import os

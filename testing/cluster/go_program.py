@@ -12,9 +12,9 @@ KWOK_SECONDS = 150  # on 2 cores with an empty Go cache
 
 
 def kwok(progress: Progress) -> Path:
-    """Return kwok, which is built if it is missing. Only control planes with simulated nodes need
-    it, and it shares no package with the programs of cluster/bin, because it uses an older
-    Kubernetes.
+    """Return the path of kwok; build kwok if it is missing. Only control planes with simulated
+    nodes need it, and it shares no package with the programs of cluster/bin, because it uses an
+    older Kubernetes.
     """
     sources, package = Path(__file__).parent / "kwok", "sigs.k8s.io/kwok/cmd/kwok"
     if not program_path(sources, "kwok").exists():
@@ -33,8 +33,8 @@ def program_path(sources: Path, name: str, uses: Path | None = None) -> Path:
 
 
 def build_program(sources: Path, name: str, uses: Path | None = None, package: str = ".") -> Path:
-    """Return the program. It is rebuilt only if its sources have changed, or the module in this
-    repository that it uses. By default, the program is the package in the folder of its sources.
+    """Return the program. It is rebuilt only if its sources, or the module in this repository that
+    it uses, have changed. By default, the program is the package in the folder of its sources.
     """
     program = program_path(sources, name, uses)
     with one_at_a_time(cache() / f"{name}.lock"):

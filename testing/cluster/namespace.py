@@ -119,15 +119,15 @@ def plug(
 def give_addresses(end: Process | None, device: str, network: Endpoint, host: int) -> None:
     """Set an interface's IPs, and a MAC derived from them, and bring it up.
 
-    By default, a bridge takes the MAC of a port and changes it when a node leaves, and a node comes
-    back with another MAC. In both cases, the others would send to the old MAC until their ARP
+    By default, a bridge takes the MAC of a port and changes it when a node leaves, and a node that
+    comes back has another MAC. In both cases, the others would send to the old MAC until their ARP
     entries expire.
     """
     mac = f"02:00:0a:5f:{network.number:02x}:{host:02x}"
     ip(end, "link", "set", device, "address", mac)
     for family in network.families:
         address = f"{family.host(network.number, host)}/{family.network_bits}"
-        # No duplicate address detection: until it ends, no program can listen on the address.
+        # Duplicate address detection is off: until it ends, no program can listen on the address.
         unasked = ["nodad"] if family is IPV6 else []
         ip(end, family.flag, "address", "add", address, "dev", device, *unasked)
     ip(end, "link", "set", device, "up")

@@ -129,8 +129,8 @@ class Node:
     def power_off(self) -> None:
         """End the node with all of its processes at once. Its disk remains.
 
-        The cgroups are removed: the next kubelet would search for the container of each one for
-        seconds.
+        The cgroups are removed, because the next kubelet would otherwise search for the container
+        of each one for seconds.
         """
         end_processes(self.state / self.name, self.cgroup)
         until(

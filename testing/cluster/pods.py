@@ -15,8 +15,8 @@ from cluster.errors import ClusterError
 def container_pids(
     kubectl: Callable[..., str], group: str, target: tuple[str, str, str]
 ) -> list[int]:
-    """Return the host pids of a container (namespace, pod, container), lowest first; [] if it does
-    not run.
+    """Return the host pids of a container (namespace, pod, container), lowest first; [] if it is
+    not running.
     """
     namespace, name, container = target
     pod = _pod(kubectl, namespace, name)

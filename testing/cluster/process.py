@@ -20,8 +20,8 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True)
 class Process:
-    """A started program, with enough data to distinguish it from a later process with its pid, and
-    to restart it.
+    """A started program, with enough data to distinguish it from a later process with the same pid,
+    and to restart it.
     """
 
     name: str

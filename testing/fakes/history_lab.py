@@ -1,4 +1,4 @@
-"""The history over a simulated apiserver and a real database, with a clock that the test sets."""
+"""The history on a simulated apiserver and a real database, with a clock that the test sets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,5 +1,6 @@
-"""An HTTP server for running jobs over a simulated apiserver, with a clock that the test
-controls."""
+"""An HTTP server for running jobs, with a simulated apiserver behind it and a clock that the test
+controls.
+"""
 
 import json
 from collections.abc import AsyncIterator
@@ -165,7 +166,7 @@ class Standing(Clock):
 
 @dataclass
 class Lab:
-    """A server over a simulated apiserver, and a client for it."""
+    """A server in front of a simulated apiserver, and a client for it."""
 
     apiserver: Apiserver
     server: Server

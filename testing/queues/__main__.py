@@ -43,7 +43,7 @@ def build(source: Path) -> Path:
 
 
 def find_go() -> str:
-    """Return the path of Go, which is installed if it is missing."""
+    """Return the path of Go; install Go if it is missing."""
     argv = [sys.executable, str(ROOT / "images/golang.py")]
     return subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 

@@ -1,8 +1,8 @@
 """Kills the operator or Kueue at each of its writes of Workloads, in two phases of a job's life.
 
 Each program reaches the API server through its own proxy, which kills the program before a write
-arrives or after it was executed. The program is started again, and the phase must end as without a
-kill.
+arrives or after it was executed. The program is started again, and the phase must end as it would
+without a kill.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class Killer:
 
     @property
     def kubeconfig(self) -> Path:
-        """The file with which the program reaches the proxy."""
+        """The kubeconfig with which the program reaches the proxy."""
         return self._proxy.kubeconfig
 
     @contextmanager

@@ -110,7 +110,7 @@ def growing_after_partial_admission(stage: Stage) -> str:
 
 
 def label_changed_before_growth(stage: Stage) -> str:
-    """A running job does not take quota of another queue. It changes the queue when it restarts."""
+    """A running job does not take quota of another queue. It moves there when it restarts."""
     stage.apply(queued_job("moves", 2, minReplicas=1, maxReplicas=4))
     stage.phase("moves", "Running")
     before = uids(stage, "moves")
@@ -350,8 +350,8 @@ def killed_at_each_write(play: Callable[[Stage], None], victim: str) -> Callable
 def play_once(
     stage: Stage, play: Callable[[Stage], None], killer: Killer, number: int, after: bool
 ) -> str:
-    """Play a story with one kill. Return the write at which it happened; "" if there were fewer
-    writes.
+    """Play a story with one kill. Return the write at which the program was killed; "" if there
+    were fewer writes.
     """
     found = list[str]()
 

@@ -196,7 +196,7 @@ def given(number: int, text: str, **fields: Any) -> ListCopy:
 
 
 def plan(owner: DIJob, seen: Observed, now: datetime) -> Plan:
-    """Plan for a job whose status is as the operator has stored it."""
+    """Return the plan for a job with the status that the operator would have stored."""
     return real_plan(owner.model_copy(update={"status": written(owner.status, seen)}), seen, now)
 
 
@@ -264,7 +264,7 @@ def hands_out(owner: DIJob, seen: Observed, now: datetime) -> Plan:
 
 
 def world_of(gang: Gang, seen: Observed, status: Status, now: datetime) -> World:
-    """Return the World of a job whose status is as the operator has stored it."""
+    """Return the World of a job with the status that the operator would have stored."""
     return World.of(gang, seen, written(status, seen), now)
 
 

@@ -1,4 +1,4 @@
-"""DIJobs as users write them, and the problems for which one is rejected."""
+"""DIJobs as users write them, and the problems that a rejected one has."""
 
 from typing import Any
 

@@ -106,7 +106,7 @@ class Cluster:
 
     def scale(self, replicas: int) -> None:
         """Scale the job; with tasks, its last task. The job grows through the job's `replicas`, as
-        by an autoscaler. A last task shrinks through its own `replicas`, as in a user's manifest,
+        with an autoscaler. A last task shrinks through its own `replicas`, as in a user's manifest,
         if that field has another value.
         """
         spec, tasks = self.job().spec, self.read(names.PLURAL, "job")["spec"].get("tasks")

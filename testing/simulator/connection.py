@@ -30,12 +30,12 @@ class Request:
 
     @property
     def writes(self) -> bool:
-        """Whether it changes the state of the cluster; an event or a dry run does not."""
+        """Whether the request changes the state of the cluster; an event or a dry run does not."""
         about_state = self.target.plural != "events" and "dryRun" not in self.query
         return self.method != "GET" and about_state
 
     def about(self, method: str, plural: str = "") -> bool:
-        """Whether it has this method ("": any) and is about this kind ("": any)."""
+        """Whether the request has this method ("": any) and is about this kind ("": any)."""
         watching = "WATCH" if self.query.get("watch") else self.method
         return method in ("", watching) and plural in ("", self.target.plural)
 

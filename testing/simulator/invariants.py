@@ -157,7 +157,7 @@ class Watched(Judged):
             assert self.active > limit - 5, (self.active, failed)  # times have whole seconds
 
     def check_rare(self, before: int) -> None:
-        """Check that an idle job is reconciled rarely: 12 times at most until the resync."""
+        """Check that an idle job is reconciled rarely: at most 12 times until the resync."""
         passes = self.operator.passes - before
         assert passes <= 12, f"{passes} reconciliations of an idle job"
 

@@ -149,7 +149,7 @@ class Kueue:
         smaller = self._replaced(body)
         free = self.quota - self.used() + (quota_of(smaller) if smaller else 0)
         sets = body["spec"]["podSets"]
-        # Kueue requests and assigns the pods that have not given their quota back.
+        # Kueue requests and assigns quota only for the pods that have not given theirs back.
         back = _reclaimable(body)
         sets = [{**one, "count": one["count"] - back.get(one["name"], 0)} for one in sets]
         wanted = sum(one["count"] for one in sets)

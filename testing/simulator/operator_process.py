@@ -97,7 +97,7 @@ class Operator:
         await self.audit.catch_up()
 
     async def stop(self) -> None:
-        """Kill the process. Whatever it had planned is not done."""
+        """Kill the process. Nothing that it had planned is carried out."""
         self.wire.dead = True
         self.cluster.channel = None
         for pod in self.cluster.pods.values():

@@ -42,7 +42,7 @@ def fail_for_good(pod: SimPod) -> None:
 
 
 def lose_sandbox(chaos: Surroundings, pod: SimPod) -> None:
-    """End the sandbox. With restartPolicy Never, the pod fails without a new one."""
+    """End the sandbox. With restartPolicy Never, the pod fails and gets no new sandbox."""
     chaos.exact = False
     pod.kill()
 
@@ -65,7 +65,7 @@ def evict(pod: SimPod) -> None:
 
 def collect(chaos: Surroundings, pod: SimPod) -> None:
     """Garbage-collect dead containers. A kubelet that does so between the creation of a container
-    and its start keeps only the new one.
+    and its start keeps only the new container.
     """
     pod.main.collected = True
 

@@ -173,8 +173,8 @@ class Chaos(Driven):
 
     @rule(faults=FAULTS, hears=st.booleans(), seconds=st.sampled_from([0, 0.5, 4]))
     def operator_goes_on(self, faults: Faults, hears: bool, seconds: float) -> None:
-        """Run the operator for a while. Unless it `hears`, the watches deliver nothing from then
-        until it runs again.
+        """Run the operator for a while. Unless `hears` is true, the watches deliver nothing during
+        this time.
         """
         self.hears(hears)
         self.goes_on(faults, seconds)

@@ -308,7 +308,8 @@ RENEWALS: dict[str, tuple[Step, ...]] = {
     ),
 }
 
-# A training that makes no progress, and what happens to it at the same time. Rank 0 restarts once.
+# A training run that makes no progress, and what happens to it at the same time. Rank 0 restarts
+# once.
 STALLS: dict[str, tuple[Step, ...]] = {
     "stalls": ((TO_RUN, "makes progress", 0), (0, TIME, 12)),
     "stalls again": ((TO_RUN, "makes progress", 0), (0, TIME, 12), (4, "makes progress", 0)),
@@ -450,8 +451,8 @@ def play_with_each_kill(story: str, **shape: Any) -> None:
             try:
                 twin.time_goes_on(twin.left)
                 parts[number][1](twin)
-                # With steps, a variant is played only until it rests: from there, all continue in
-                # the same way.
+                # With steps, a variant is played only until the system is at rest, because all
+                # variants continue in the same way from there.
                 for part, _ in parts[number + 1 :]:
                     part(twin)
             except AssertionError as error:

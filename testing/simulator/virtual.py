@@ -11,13 +11,13 @@ from samples.builders import NOW
 # Otherwise an endless loop would never reach the end of a test.
 TURNS_AT_ONCE = 500
 TURN_SECONDS = 0.01
-# Each turn takes a little time. Otherwise the rest of a wait after rounding (2e-13 s) would never
-# be over.
+# Each turn takes a little time. Otherwise the remainder of a wait after rounding (2e-13 s) would
+# never elapse.
 INSTANT_SECONDS = 1e-9
 
 
 class NothingLeftError(AssertionError):
-    """All tasks wait, and no timer is left that could continue one of them."""
+    """All tasks are waiting, and no timer is left that could continue one of them."""
 
 
 class VirtualLoop(asyncio.BaseEventLoop):

@@ -295,8 +295,8 @@ class Judged(RuleBasedStateMachine):
         return sum(pod.body["status"].get("phase") == "Succeeded" for pod in pods)
 
     def check_list(self, number: int, ips: str, status: Status, runs: bool) -> None:
-        """Check that a published list is the stored one. `runs` is whether the program has started
-        already, and so does not need the Redis server to start.
+        """Check that a published list is the stored one. `runs` is whether the program has already
+        started, and therefore no longer needs the Redis server to be ready.
         """
         assert status.address_list is not None, number
         shown, kept = (

@@ -72,8 +72,8 @@ def without_none(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_arguments(world: PodWorld, given: dict[str, Any]) -> PodWorld:
-    """Return the world with the values that `given` has for arguments of Parallel.runner. These
-    values apply to all ranks, because every rank runs the same program.
+    """Return the world, updated with the arguments of Parallel.runner in `given`. These values
+    apply to all ranks, because every rank runs the same program.
     """
     names = {"n_parallel_workers": "workers", "topology": "topology", "mq_type": "mq_type"}
     return replace(
@@ -119,8 +119,8 @@ def find_conflicts(world: PodWorld, given: dict[str, Any]) -> list[str]:
 
 
 def _values_agree(said: Any, jobs: Any) -> bool:
-    """Whether two values agree. All variants of torchrpc agree, because they differ only in their
-    GPUs (torchrpc/runner.py).
+    """Whether two values agree. All variants of torchrpc agree with each other, because they differ
+    only in their GPUs (torchrpc/runner.py).
     """
     return said == jobs or {str(said).partition(":")[0], str(jobs).partition(":")[0]} == {
         "torchrpc"
@@ -137,7 +137,8 @@ def _report_conflicts(world: PodWorld, given: dict[str, Any]) -> None:
     if not found or os.environ.get(TOLD):
         return
     log_message(f"WARNING: the program's arguments conflict with the job: {found}")
-    with suppress(OSError), OTHERWISE.open("a") as file:  # without a launcher only in the log
+    # Without a launcher, the conflicts are only in the log.
+    with suppress(OSError), OTHERWISE.open("a") as file:
         file.write(found + "\n")
 
 
@@ -152,7 +153,7 @@ def _common_arguments(world: PodWorld) -> dict[str, Any]:
 
 
 def _is_list_of_ports(world: PodWorld, given: dict[str, Any]) -> bool:
-    """Return whether the ports are given as a list, and other ranks need them to connect."""
+    """Return whether other ranks need the ports to connect, but the ports are given as a list."""
     connects = world.mq_type != "redis" and "attach_to" not in given
     return connects and not isinstance(given.get("ports", BASE_PORT), int)
 

@@ -51,9 +51,9 @@ def report(
     `signal` is any number for an autoscaler (docs/progress.md).
 
     You can call this function as often as you like. It returns at once, and threads pass on the
-    newest values. Without a way to the operator it does nothing. A failure is logged once on
-    stderr, and the program continues. If a value is not a finite number, this is logged once, and
-    only the other values are reported.
+    newest values. If neither the launcher nor the server accepts reports, it does nothing. A
+    failure is logged once on stderr, and the program continues. If a value is not a finite number,
+    this is logged once, and only the other values are reported.
     """
     if not (os.environ.get(FILES) or os.environ.get(server.URL)):
         return
@@ -87,7 +87,7 @@ def note_training(iteration: Any, env_step: Any) -> None:
 
 
 def note_activity() -> None:
-    """Note that a process that trains is collecting or evaluating. The values stay the same."""
+    """Record that a training process is collecting or evaluating. The values stay the same."""
     if meter.trains:
         _file.moved = time.time()
         _file.fresh = True
@@ -116,8 +116,8 @@ def _check_figure(name: str, value: Any) -> float:
 class _ProgressFile:
     """The file of this process for the launcher. A forked process has its own file.
 
-    `moved` is when the progress last changed, or when a process that trains last collected or
-    evaluated, by the clock of the node.
+    `moved` is the time, by the node's clock, at which the progress last changed, or at which a
+    training process last collected or evaluated.
     """
 
     def __init__(self) -> None:
@@ -156,7 +156,7 @@ class _ProgressFile:
 
     def write(self) -> None:
         """Write the newest values, unless the file already has them. When the process exits, this
-        also waits until the thread has written older ones.
+        also waits until the thread has written older values.
         """
         prefix = os.environ.get(FILES)
         if not prefix or self._pid != os.getpid():

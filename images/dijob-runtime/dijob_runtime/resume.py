@@ -1,8 +1,8 @@
-"""Finds the experiment folder and the checkpoints from which a restarted training resumes.
+"""Finds the experiment folder and the checkpoints from which a restarted training run resumes.
 
 DI-engine creates a new folder if the experiment's folder exists, so a restarted program would train
 from the beginning. A folder is resumed only if it is on a volume and if this rank of this job
-created it with the same configuration. A file in the folder records that. Without this record, two
+created it with the same configuration. A file in the folder records this. Without this record, two
 ranks on a shared volume would write to one folder, and a changed configuration would continue with
 the old one's optimizer.
 
@@ -53,12 +53,13 @@ MAY_CHANGE = frozenset(
 # repr() of a function or an object contains its address.
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
-# The open lock files of this process. A lock ends when its file is closed.
+# The open lock files of this process. A lock is released when its file is closed.
 _locks: dict[str, int] = {}
 
 
 def find_mount(folder: Path, mounts: str) -> str | None:
-    """Return the mount point below which a folder is, or None if that is the root file system.
+    """Return the mount point that contains a folder, or None if the folder is on the root file
+    system.
 
     `mounts` is the content of /proc/self/mountinfo. At any depth below a mount point, a file stays
     as long as the volume does. The container's root file system is lost with each restart.
@@ -124,7 +125,8 @@ def write_record(folder: Path, record: Any) -> None:
 
 
 def lock_folder(folder: Path) -> bool:
-    """Reserve a folder for this process. Return whether no process of this pod has reserved it.
+    """Reserve a folder for this process. Return False if a process of this pod has already reserved
+    it.
 
     The lock files are in the pod and not on the volume, because a storage server keeps the locks of
     a lost node for minutes.
@@ -154,7 +156,7 @@ def list_checkpoints(folder: str) -> list[Path]:
         number = re.search(r"iteration_(\d{1,15})", path.name)
         return path.stat().st_mtime_ns, int(number[1]) if number else -1
 
-    # The target of a link may be gone.
+    # The target of a link may no longer exist.
     found = [path for path in Path(folder).glob(CHECKPOINTS) if path.is_file()]
     return sorted(found, key=age, reverse=True)
 

@@ -43,7 +43,7 @@ class WaitMeter:
             self._waited += seconds
 
     def note_data(self, found: bool, fill: Callable[[], float] | None) -> None:
-        """Note whether a training step has found data. After a step without data, all time counts
+        """Record whether a training step has found data. After a step without data, all time counts
         as waiting until a step finds data. `fill` returns how full the buffer is, from 0 to 1.
         """
         self._measured, self._fill = True, fill
@@ -54,7 +54,7 @@ class WaitMeter:
             self._starved_since = None
 
     def measure(self) -> bool:
-        """Update the values. Return whether one of them has changed."""
+        """Update the values. Return whether any of them has changed."""
         if not (self.trains and self._measured):
             return False
         now, waited, since = self._clock(), self._waited, self._starved_since

@@ -20,7 +20,7 @@ from faults.lab.kube import Json, dijob
 # simulated nodes.
 RANKS = 3
 
-# The index of an earlier job, modulo the number of jobs that were sent.
+# The index of an earlier job, modulo the number of jobs that have been sent.
 PLACES = st.integers(0, 600)
 
 

@@ -1,1 +1,3 @@
-"""What all fault tests share: the operator as a process, the proxy before the API server, waits."""
+"""What all fault tests share: the operator as a process, the proxy in front of the API server,
+waits.
+"""

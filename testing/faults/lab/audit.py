@@ -33,7 +33,7 @@ class Write:
 
 @dataclass
 class Audit:
-    """The log from the creation of this object on."""
+    """The audit log after the creation of this object."""
 
     log: Path
     _offset: int = field(default=0)

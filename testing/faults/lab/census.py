@@ -1,4 +1,4 @@
-"""Counts created and deleted objects in a namespace with its own watches."""
+"""Counts the objects that are created and deleted in a namespace, using its own watches."""
 
 import asyncio
 from collections import Counter

@@ -124,7 +124,9 @@ async def quiet(lane: Lane) -> None:
 
 
 async def crash(lane: Lane, scenario: Scenario, point: Point, wanted: Json) -> Outcome | None:
-    """Run one point. Return None if it proves nothing, because kwok gave a pod a second address."""
+    """Run one point. Return None if the run proves nothing, because kwok gave a pod a second
+    address.
+    """
     job = f"{scenario.name}-{next(NUMBERS)}"
     await scenario.prepare(lane, job)
     kill = Kill(point.k, point.after, lane.operator.end)
@@ -162,7 +164,7 @@ async def converges(lane: Lane, job: str, kill: Kill, wanted: Json) -> str:
             await lane.operator.start()
             restarted = True
             # If the final state was reached before the kill, the next operator must keep it. (A job
-            # that is gone at the end may be gone already.)
+            # that does not exist in the final state may have been deleted before this point.)
             if wanted["spec"] is not None:
                 await lane.reconciled(1, CONVERGED_SECONDS)
         return "\n".join(difference(wanted, await lane.snapshot(job)))

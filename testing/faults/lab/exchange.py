@@ -24,7 +24,7 @@ class Asked:
 
     @property
     def write(self) -> bool:
-        """Whether it is a write of state; events do not count."""
+        """Whether the request writes state; events do not count."""
         return (
             self.method in WRITES
             and not self.path.rstrip("/").endswith("/events")

@@ -89,8 +89,8 @@ class Lane:
         return await until_async(what, missing, seconds, self.evidence)
 
     async def reaches(self, job: str, phase: str | None, seconds: float = 60) -> float:
-        """Wait for a phase (None: the job is gone), and for Running and Suspended also for the pods
-        and conditions. Return how long it took.
+        """Wait for a phase (None: the job is gone); for Running and Suspended, also wait for the
+        pods and conditions. Return how long it took.
         """
 
         async def missing() -> str:
@@ -130,7 +130,7 @@ class Lane:
         await self.until("passes", missing, seconds)
 
     async def watching(self, seconds: float = 60, within: str = "") -> None:
-        """Wait until all three watches are open, on paths with `within` before the kind."""
+        """Wait until all three watches are open, on paths that have `within` before the kind."""
 
         async def missing() -> str:
             absent = [
@@ -181,8 +181,8 @@ def _uid(body: Json | None) -> str:
 
 
 def _pod(pod: Json, siblings: dict[str, Json]) -> Json:
-    """Return a pod without values that the cluster decides. Its peer list is replaced by whether it
-    is correct.
+    """Return a pod without the values that the cluster determines. Its peer list is replaced with a
+    text that says whether the list is correct.
     """
     meta, spec = pod["metadata"], pod["spec"]
     truth = {int(name.rpartition("-")[2]): p["status"].get("podIP") for name, p in siblings.items()}
@@ -233,8 +233,8 @@ def _without_refusal(status: Any) -> Any:
 
 
 def _addresses(text: str, truth: dict[int, str]) -> str:
-    """Replace a list of IP addresses by whether it matches the existing pods. Return any other
-    text, also a list of names, unchanged.
+    """Replace a list of IP addresses with a text that says whether it matches the existing pods.
+    Return any other text, also a list of names, unchanged.
     """
     if text.startswith("{"):
         topology = json.loads(text)

@@ -16,7 +16,7 @@ from faults.lab.running import Operator
 from faults.lab.waits import SOON
 
 JOBS = [f"job-{number}" for number in range(8)]
-# As in docs/operations.md, measured from the end of the leader.
+# The takeover times of docs/operations.md, measured from the end of the leader.
 SILENT_SECONDS, TOLD_SECONDS = 8.0, 1.0
 
 

@@ -35,7 +35,7 @@ class Proxy:
 
     Tests set functions that inject faults: `answer` may return a fault for a request, `delay` the
     seconds by which it is delayed, and `change` another body for a response that is not a watch.
-    `hide` may drop a watch event, and `retell` may replace it by others. While `through` is
+    `hide` may drop a watch event, and `retell` may replace it with others. While `through` is
     cleared, requests and events wait in the proxy, as in an interrupted network; `stall` drops
     them.
     """
@@ -235,8 +235,8 @@ class Proxy:
 
     def _headers(self, request: web.Request) -> dict[str, str]:
         kept = {k: v for k, v in request.headers.items() if k.lower() not in HOP}
-        # The proxy reads events, so they must not be compressed, which the apiserver does since
-        # 1.37.
+        # The proxy reads events, so it requests them uncompressed: since 1.37, the apiserver would
+        # otherwise compress them.
         plain = {"Accept-Encoding": "identity"}
         return {**kept, **plain, "Authorization": f"Bearer {self._access.token}"}
 

@@ -73,7 +73,8 @@ def acted(cluster: Cluster, options: argparse.Namespace) -> Result:
                 if not options.replay and time.monotonic() - begin > options.minutes * 60:
                     break
                 run.wave(number, faults)
-        # After the observer has ended: the deletion of the jobs is not a fault.
+        # The jobs are deleted only after the observer has ended, because their deletion is not a
+        # fault.
         run.finish()
         told.tell(story.END, result=run.result.as_json())
     return run.result

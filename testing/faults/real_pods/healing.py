@@ -32,7 +32,7 @@ def healed(shapes: Sequence[Shape], done: Done, looks: Iterable[Look]) -> Healed
     """Return the recovery time of a fault. Jobs have recovered when an observation after the fault
     first shows all of them healthy. Operators have recovered when the Lease is renewed.
     """
-    # While a node or a network is away, a job cannot recover.
+    # While a node or a network is down, a job cannot recover.
     since = done.ended if done.fault.is_a.from_end else done.began
     if done.fault.is_a.level is Level.OPERATOR:
         return Healed(done, _acts(done, looks))

@@ -191,8 +191,8 @@ def problems(shape: Shape, job: Job) -> list[Problem]:
 def said(shape: Shape, job: Job) -> str:
     """Return what is wrong with the failure that a job reports; "" if it is correct.
 
-    The only correct failure is one because of backoffLimit. Its message must name the pod that
-    failed first.
+    A job may fail only because backoffLimit was exceeded. Its message must name the pod that failed
+    first.
     """
     failed, first = job.condition("Failed"), job.status.get("firstFailure") or {}
     # backoffLimit failures are allowed; one more fails the job.

@@ -89,7 +89,7 @@ def _seen(view: View, pod: Body) -> Seen:
     first = box.first if box else 0
     # The launcher itself does not have the variables of the peer list.
     envs = [hosts.environ(pid) for pid in box.pids if pid != first] if box else []
-    # The time of the file rather than its content: touching a file is atomic.
+    # The time of the file is used rather than its content, because touching a file is atomic.
     beaten = hosts.changed(first, BEAT)
     return Seen(
         name=name,

@@ -55,8 +55,8 @@ class Observer:
 
     def look(self) -> State:
         """Make one observation of everything."""
-        # The time is taken before the observation, so that it never counts as later than what it
-        # shows.
+        # The time is taken before the observation, so that it is never later than what the
+        # observation shows.
         at, view = self.now, View.of(self.scene.space)
         jobs = looks.jobs(self.scene.space, self.scene.shapes, view)
         state = State(

@@ -55,7 +55,7 @@ def _program(scene: Scene, pod: str) -> int:
 
 
 def program_killed(scene: Scene, pod: str) -> Done:
-    """Kill the program that the launcher has started with kill -9, or the Redis server, which has
+    """Use kill -9 on the program that the launcher has started, or on the Redis server, which has
     no launcher.
     """
     # The Redis server is PID 1 of its container.
@@ -90,12 +90,12 @@ def _shim(scene: Scene, pod: str) -> int:
 
 
 def shim_killed(scene: Scene, pod: str) -> Done:
-    """Kill the containerd-shim, which holds the pod's containers, with kill -9."""
+    """Use kill -9 on the containerd-shim, which holds the pod's containers."""
     return _kill(_look_for("shim", partial(_shim, scene, pod)))
 
 
 def network_cut(scene: Scene, pod: str) -> Done:
-    """Set the node's end of the pod's veth pair down. The kernel then removes its routes, so they
+    """Bring down the node's end of the pod's veth pair. The kernel then removes its routes, so they
     are restored afterwards.
     """
     pause = _look_for("sandbox", partial(_pause, scene, pod))
@@ -109,7 +109,8 @@ def network_cut(scene: Scene, pod: str) -> Done:
         device = re.search(rf"(?m)^{peer[1]}: (\w+)@", links) if peer else None
         if device is None:
             raise Missed("its veth was not found")
-        # Remembered before the device goes down, because the kernel forgets them then.
+        # The routes are remembered before the device goes down, because the kernel then forgets
+        # them.
         routes = ip(holder, "route", "show", "dev", device[1]).splitlines()
         ip(holder, "link", "set", device[1], "down")
     except ClusterError as gone:

@@ -19,7 +19,7 @@ from faults.simulated_nodes.rows import Outcome
 from faults.simulated_nodes.stage import Stage, kept_running
 
 # The job grows by only one rank. An operator whose clock is ahead does not wait for a second new
-# rank, so two new ranks would lead to another number of peer lists.
+# rank, so two new ranks would lead to a different number of peer lists.
 RANKS, GROWN = 4, 5
 ELASTIC = {"minReplicas": 1, "maxReplicas": 8, "replicas": RANKS}
 # "a" loses a rank, "b" is new, "c" grows, "d" is deleted.
@@ -103,7 +103,8 @@ async def end(stage: Stage) -> End:
             await happen(lane)
             await _without_faults(lane)
             await quiet(lane)
-            # A second address of a pod is a loss for the operator, and changes the expected state.
+            # The operator treats a second address of a pod as a loss, which changes the expected
+            # state.
             assert not lane.census.moved, "kwok has moved a pod"
             writes = len(lane.proxy.writes) - before
             return End(await states(lane), Counter(lane.census.counts), writes)

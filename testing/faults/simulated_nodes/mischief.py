@@ -135,7 +135,7 @@ class Shifted:
 
     def _shift(self, asked: Asked, pod: Json) -> None:
         """Shift the times that a kubelet writes. The times of creation and scheduling come from
-        others.
+        other components.
         """
         if "/pods" in asked.path and (status := pod.get("status")) and "spec" in pod:
             # All pods on a node must have the same shift, even in later events.

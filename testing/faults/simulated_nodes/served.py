@@ -1,4 +1,6 @@
-"""A namespace whose operator has no proxy before the apiserver, for faults of the control plane."""
+"""A namespace whose operator has no proxy in front of the apiserver, for faults of the control
+plane.
+"""
 
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -18,7 +20,8 @@ from faults.simulated_nodes.stage import Stage, kept_running
 
 READY_SECONDS, RUN_SECONDS = 60.0, 240.0
 API = "kube-apiserver"
-# The components that cache objects of etcd, and must be restarted when etcd goes back.
+# The components that cache objects of etcd, and must be restarted when etcd is restored to an older
+# state.
 CACHES = ("kube-controller-manager", "kube-scheduler", "kwok")
 RANKS = 4
 

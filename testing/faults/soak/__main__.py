@@ -144,7 +144,8 @@ class Soak:
             "stop": self._stop,
         }
         while time.monotonic() < self.end:
-            # Sorted, because the order of a set differs between runs, and the seed must decide.
+            # The names are sorted, because the order of a set differs between runs, and the choice
+            # must depend only on the seed.
             name = self.dice.choice(sorted(kinds.keys() - self._unfit()))
             self.faults[name] = self.faults.get(name, 0) + 1
             await kinds[name]()

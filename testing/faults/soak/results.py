@@ -91,7 +91,7 @@ class Soaked:
 
 def slope(samples: Sequence[Sample], since: float) -> float:
     """Return the growth in MB per hour, by least squares, since a time in seconds. It is the
-    largest one of all processes that have lived since then; 0 if there is none.
+    largest growth of all processes that have lived since then; 0 if there is none.
     """
     found = [0.0]
     last = max((one.at for one in samples), default=0.0)
@@ -111,7 +111,9 @@ def newest(samples: Sequence[Sample]) -> str:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the value that this share of the values does not exceed; 0 if there are no values."""
+    """Return the smallest value that is at least as large as this share of the values; 0 if there
+    are no values.
+    """
     ordered = sorted(values)
     return ordered[math.ceil(share * len(ordered)) - 1] if ordered else 0.0
 

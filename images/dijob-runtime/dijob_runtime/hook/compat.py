@@ -1,4 +1,4 @@
-"""Adds what DI-engine needs and current packages no longer have, before a program imports ding.
+"""Adds, before a program imports ding, what DI-engine needs and current packages no longer provide.
 
 DI-engine 0.5.3 was released in 2024 and is the newest release. gym 0.25.1 and many environments use
 names that NumPy 2 has removed. yapf 0.29, which DI-engine uses to write the configuration, needs
@@ -97,8 +97,8 @@ def _add_formatter() -> list[str]:
 
 
 def format_code(text: str, *_: Any, **__: Any) -> tuple[str, bool]:
-    """Return the text of a configuration with line breaks, and whether they were added. The file
-    is for people only, so code that is not a literal stays as it is.
+    """Return the text of a configuration with line breaks, and whether they were added. The file is
+    only meant to be read by people, so code that is not a literal is left as it is.
     """
     try:
         value = ast.literal_eval(text)

@@ -59,7 +59,7 @@ def wait_until_connected(router: Any) -> None:
         if not missing:
             return
         # The task ended before this program started (kept.py), so the missing ranks have left. The
-        # program starts, and receives the end of the task at once.
+        # program starts, and immediately receives the event for the end of the task.
         if getattr(router, "dijob_over", False):
             log_message(f"not waiting for {_format_ranks(missing)}: the task has already ended")
             return
@@ -106,8 +106,8 @@ def _format_ranks(ranks: set[int]) -> str:
 
 
 def select_peers(world: PodWorld) -> set[tuple[int, int]]:
-    """Return, as (rank, worker), the processes to which this process connects and those that
-    connect to it. With Redis, these are all other processes, because all of them communicate
+    """Return (rank, worker) pairs for the processes to which this process connects, and for those
+    that connect to it. With Redis, these are all other processes, because all of them communicate
     through one server.
 
     The rules are those of ding 0.5.3: ding/entry/cli_parsers/k8s_parser.py between pods, and

@@ -1,7 +1,7 @@
 """Patch for ding.utils: DistContext is DDPContext.
 
 Several of DI-engine's own programs (dizoo/atari/example/atari_dqn_dist_ddp.py, for example) import
-DistContext, which ding.utils has only with linklink, a library that is not published.
+DistContext, which ding.utils provides only if the unpublished library linklink is installed.
 """
 
 from __future__ import annotations

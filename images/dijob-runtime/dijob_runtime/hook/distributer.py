@@ -3,8 +3,8 @@
 When the task has finished, the exchangers stop waiting for peers that have already left. Without
 the patch, collectors wait for 60 s and a learner waits forever, so the job would never end.
 
-The context exchanger of ding 0.5.3 iterates over a dict to which the thread of the router adds the
-fields of a message one by one. Rarely, a rank then fails with "dictionary changed size during
+The context exchanger of ding 0.5.3 iterates over a dict while the router's thread adds the fields
+of a message to it one by one. Rarely, a rank then fails with "dictionary changed size during
 iteration" or "Either ctx.trajectories or ctx.episodes should be not None", or loses fields. With
 the patch, each step takes complete messages.
 """
@@ -90,7 +90,8 @@ def _with_lock(put: Any) -> Any:
 class Wait:
     """The sleep function of a loop that waits for other processes.
 
-    The exchangers poll with `sleep`, and their loops can be left only in this call.
+    The exchangers poll with `sleep`, so this call is the only point at which their loops can be
+    interrupted.
     """
 
     def __init__(self, task: Any, sleep: Any) -> None:

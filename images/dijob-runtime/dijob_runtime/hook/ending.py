@@ -31,7 +31,7 @@ EXIT_CODE = 128 + signal.SIGTERM
 # library, such as an allreduce with a lost peer, the handler never runs. After this time, the
 # process exits without running its `finally` blocks, so that the pod can terminate.
 STUCK_SECONDS = 5.0
-# The time for atexit functions and non-daemon threads after the program has returned.
+# How long atexit functions and non-daemon threads may run after the program has returned.
 LEAVE_SECONDS = 5.0
 PARENT_LOOK_SECONDS = 0.05
 

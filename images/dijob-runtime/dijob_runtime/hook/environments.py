@@ -1,4 +1,4 @@
-"""Patch for DI-engine's environment managers (ding/envs/env_manager): a process that trains is
+"""Patch for DI-engine's environment managers (ding/envs/env_manager): a training process counts as
 active while it collects or evaluates, although its iteration stays the same.
 """
 
@@ -13,7 +13,7 @@ from dijob_runtime.progress import note_activity
 
 
 def patch(module: ModuleType) -> None:
-    """Note each step of each manager that this module defines."""
+    """Record each step of each manager that this module defines."""
     for manager in list(vars(module).values()):
         if not isinstance(manager, type) or manager.__module__ != module.__name__:
             continue

@@ -1,6 +1,6 @@
 """Patch for the data fetcher of DI-engine's task pipelines
 (ding/framework/middleware/functional/data_processor.py): a step without data counts as waiting, and
-the fill of the buffer is measured.
+the fill level of the buffer is measured.
 """
 
 from __future__ import annotations

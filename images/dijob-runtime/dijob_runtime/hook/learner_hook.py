@@ -1,10 +1,10 @@
 """Patch for LogReduceHook (ding/worker/learner/learner_hook.py), which averages the learner's log
 over the ranks of DDP.
 
-In DI-engine 0.5.3, it moves values to the GPU whose number is the rank. In a second pod, there is
-no such GPU, and in a pod without a GPU, there is none at all. With this patch, the values are on
-the current device. LogReduceHook also rejects NumPy arrays, which LightZero's MuZero logs. With
-this patch, arrays are averaged like tensors.
+In DI-engine 0.5.3, it moves values to the GPU whose number is the rank. A second pod has no GPU
+with that number, and a pod without GPUs has none at all. With this patch, the values are on the
+current device. LogReduceHook also rejects NumPy arrays, which LightZero's MuZero logs. With this
+patch, arrays are averaged like tensors.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from dijob_runtime.world import PodWorld
 
 
 def patch(module: ModuleType) -> None:
-    """Patch the function from which LogReduceHook takes its device, and the values that it gets.
-    Other code in this module does not call the function. Later versions of DI-engine do not import
-    it here.
+    """Patch the function that gives LogReduceHook its device, and convert the values that the hook
+    receives. Other code in this module does not call the function. Later versions of DI-engine do
+    not import it here.
     """
     if PodWorld.read() is None:
         return

@@ -22,7 +22,8 @@ def _wrap_result(make: Any, wrap: Callable[[Any], Any]) -> Any:
     @wraps(make)
     def made(*args: Any, **kwargs: Any) -> Any:
         usual = make(*args, **kwargs)
-        # In a process without the role of the middleware, it is an object that does nothing.
+        # In a process that does not have the middleware's role, the middleware is an object that
+        # does nothing.
         return wraps(usual)(wrap(usual)) if isfunction(usual) else usual
 
     return made

@@ -72,8 +72,8 @@ def _receive_message(mq: Any) -> Message:
 
 
 def find_missing_ranks(mq: Any, world: PodWorld, wanted: set[tuple[int, int]]) -> set[int]:
-    """Return the ranks of the processes in `wanted`, given as (rank, worker), that are not
-    connected.
+    """Return the ranks of those processes in `wanted`, a collection of (rank, worker) pairs, that
+    are not connected.
 
     If the program determines its connections itself, `wanted` is empty and the ranks are unknown.
     In that case, the result is {0} while there are fewer connections than the program requested.

@@ -1,8 +1,8 @@
 """Reports the progress that DI-engine's task pipelines log.
 
 The other hooks report the steps of the trainers and the results of the evaluators. Middleware that
-the other hooks do not know, for example of an older version, logs the same values in fixed formats
-(ding/framework/middleware/functional: trainer.py and evaluator.py).
+the other hooks do not know, for example from an older version, logs the same values in fixed
+formats (ding/framework/middleware/functional: trainer.py and evaluator.py).
 """
 
 from __future__ import annotations

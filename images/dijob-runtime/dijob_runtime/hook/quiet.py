@@ -2,8 +2,8 @@
 
 DI-engine imports optional packages, and each process logs which of them are missing. gym 0.25
 prints that it is unmaintained, and warns about the API that DI-engine's own wrappers use. With
-several ranks, these lines are most of a short log. Only these texts are dropped, and only if they
-come from these modules.
+several ranks, these lines make up most of a short log. Only these texts are dropped, and only if
+they come from these modules.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOGGED = {
     ("language_transformer", "not found transformer, please install it"),
     ("envpool_env_manager", "Please install envpool first"),
 }
-# gym's warnings contain colors, so the patterns do not begin at the start.
+# gym's own warnings start with color codes, so their pattern starts with `.*`.
 WARNED = (
     (r".*Initializing (wrapper|environment) in old step API", r"gym\."),
     (r"`np\.bool8` is a deprecated alias", r"gym\.utils\.passive_env_checker"),
@@ -37,7 +37,8 @@ def patch(module: ModuleType) -> None:
     elif module.__name__ == "gym_notices.notices":
         vars(module).get("notices", {}).clear()
     else:
-        # gym's logger sets its own filter when it is imported, and the newest filter counts.
+        # gym's logger sets its own filter when it is imported, and the newest filter takes
+        # precedence.
         for message, origin in WARNED:
             warnings.filterwarnings("ignore", message, DeprecationWarning, origin)
 

@@ -1,6 +1,6 @@
 """Patch for DI-engine's Redis queue (ding/framework/message_queue/redis.py).
 
-Redis drops messages without a subscriber, and no process knows which others are connected. With
+Redis drops messages that have no subscriber, and no process knows which others are connected. With
 this patch, a process can check which peers are connected (`missing`). It also receives the first
 events of its peers, even if it subscribes to these events later.
 """
@@ -61,9 +61,9 @@ def _receive_message(mq: Any) -> Message | None:
 
 
 def find_missing_ranks(mq: Any, world: PodWorld, wanted: set[tuple[int, int]]) -> set[int]:
-    """Return the ranks of the processes in `wanted`, given as (rank, worker), that the server does
-    not know yet. Each process announces itself by subscribing to its own channel. No messages are
-    sent on this channel.
+    """Return the ranks of those processes in `wanted`, a collection of (rank, worker) pairs, that
+    the server does not know yet. Each process announces itself by subscribing to its own channel.
+    No messages are sent on this channel.
     """
     channels = {_process_channel(peer): peer for peer in wanted}
     known: set[str] = set()

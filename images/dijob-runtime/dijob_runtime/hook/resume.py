@@ -1,4 +1,4 @@
-"""Patch for DI-engine's compile_config (ding/config/config.py): a restarted training resumes.
+"""Patch for DI-engine's compile_config (ding/config/config.py): a restarted training run resumes.
 
 The pipelines of DI-engine (ding/entry/serial_entry*.py) and of LightZero (lzero/entry) call
 compile_config, which appends a timestamp to the folder's name if the folder already exists. If
@@ -38,11 +38,11 @@ from dijob_runtime.world import FOLDER
 # Only these modules run the learner's hooks, which load the checkpoint. A program with its own loop
 # might not load it, so it gets a new folder, as without this patch.
 PIPELINES = ("ding.entry.serial_entry", "lzero.entry.train_")
-# Parts that learn, but are not in the learner's checkpoint.
+# Trainable parts that are not in the learner's checkpoint.
 NOT_SAVED = ("reward_model", "world_model")
 PARAMETERS = ("cfg", "create_cfg", "seed", "save_cfg", "renew_dir")
 
-# The folder to keep and the checkpoint to load; None for a new folder and for no checkpoint.
+# The folder to keep (None: use a new folder), and the checkpoint to load (None: load none).
 Decision = Tuple[Optional[str], Optional[str]]
 
 # The checkpoints that this process still has to load, by the name of the experiment.
@@ -110,7 +110,9 @@ def _user_decides(given: Any) -> bool:
 
 
 def _try_to_decide(name: str, given: Any, record: Any) -> Decision:
-    """Decide, or start a new training if that fails, for example because of the volume."""
+    """Return the decision, or start a new training run if an error occurs, for example on the
+    volume.
+    """
     try:
         return _decide(name, given, record)
     except Exception as error:
@@ -144,7 +146,7 @@ def _find_newest_complete(folder: str) -> str | None:
     found = None
     for path in list_checkpoints(f"./{folder}"):
         # DI-engine writes in place, so a process that is killed can leave a truncated file. The
-        # errors of pickle, zipfile and torch have no common class.
+        # errors of pickle, zipfile and torch have no common base class.
         with suppress(Exception):
             if "last_iter" in _di_engine().read_file(str(path)):
                 found = os.path.abspath(path)
@@ -158,7 +160,7 @@ def _find_newest_complete(folder: str) -> str | None:
 
 
 def _agree_on_decision(decide: Callable[[], Decision]) -> Decision:
-    """Return the decision of rank 0, in every process of a DDP training.
+    """Return the decision of rank 0, in every process of a DDP training run.
 
     Only rank 0 needs the volume. It sends the checkpoint's content to the other ranks, because DDP
     synchronizes the parameters only once, before the checkpoint is loaded.

@@ -13,7 +13,7 @@ from typing import Any
 
 from dijob_runtime.progress import report
 
-# The mean return of an evaluation, in the evaluators of ding 0.5 and in others.
+# The names of an evaluation's mean return, in the evaluators of ding 0.5 and in others.
 RETURNS = ("reward_mean", "eval_episode_return_mean", "eval_episode_return")
 
 

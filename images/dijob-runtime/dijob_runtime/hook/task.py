@@ -30,7 +30,7 @@ def _quiet_after_failure(leave: Any) -> Any:
     def leave_quietly(task: Any, kind: Any, error: Any, trace: Any) -> Any:
         if kind is None or (kind is SystemExit and not getattr(error, "code", error)):
             return leave(task, kind, error, trace)
-        if kind is Ended:  # the program has its own loop instead of task.run, which catches it
+        if kind is Ended:  # only task.run catches Ended, and this program has its own loop
             leave(task, None, None, None)
             return True
         # After a failure, DI-engine's own code runs, but its events stay in this process.

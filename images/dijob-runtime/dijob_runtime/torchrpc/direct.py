@@ -53,7 +53,7 @@ def _wrap_handler(usual: Callable[[Any, str, Any], None]) -> Callable[[Any, str,
             return
         try:
             given = message.unpacked()
-        except Exception as error:  # of any class: unpickling runs code of the user's objects
+        except Exception as error:  # any exception: unpickling runs code of the user's objects
             log_message(f"cannot unpickle an event of type {topic!r}: {error}")
             return
         router._event_loop.emit(topic, *given["a"], **given["k"])

@@ -127,7 +127,7 @@ class TorchRpcMQ(MQ):
                 peer.put((topic, data), size)
 
     def _joined(self, card: Card) -> None:
-        if card.node in self._cards:  # it returned before its loss was noticed
+        if card.node in self._cards:  # the peer returned before its loss was noticed
             self._left(self._cards[card.node])
         wrong = devices.misfit_of_peer(self._links, card.node, card.gpus, card.takes)
         if wrong:

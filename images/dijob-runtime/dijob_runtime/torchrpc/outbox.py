@@ -90,7 +90,7 @@ class Outbox:
         problem = ""
         try:
             future.value()
-        except Exception as error:  # of any class: it was raised in the peer
+        except Exception as error:  # any exception that the peer raised
             problem = str(error) or type(error).__name__
         with self._changed:
             self._done(messages, size, problem)

@@ -138,7 +138,7 @@ def _sending_gpus(mq_type: str, flags: Flags) -> tuple[int, ...]:
 
 
 def _register_queue() -> Any:
-    """Register the queue in this process, and return the module torch. Exits if it is missing."""
+    """Register the queue in this process, and return the torch module. Exits if it is missing."""
     try:
         import torch
         import torch.distributed.rpc

@@ -3,8 +3,8 @@
 // annotations.
 //
 // The launcher has one connection. It sends its report as an HTTP request, and the operator responds when it has a newer list.
-// If there is something else to report before that, the launcher sends the next request at once, and the operator answers the
-// one before it with 204. Requests and responses are signed with the pod's key (operator/dijob/controller/channel/server.py).
+// If there is something else to report before that, the launcher sends the next request immediately, and the operator answers
+// the pending one with 204. Requests and responses are signed with the pod's key (operator/dijob/controller/channel/server.py).
 package channel
 
 import (
@@ -47,19 +47,19 @@ const (
 	dialTimeout = 500 * time.Millisecond
 	sendTimeout = 2 * time.Second
 	// The pauses before the next attempt to connect. Launchers must be back within a second of the operator's restart, but a
-	// thousand of them must not come in the same moment.
+	// thousand of them must not reconnect at the same moment.
 	shortestPause = 50 * time.Millisecond
 	longestPause  = time.Second
 	// The pauses after the operator has refused a request. The first ones are short, because the operator's view of the pods may
-	// be outdated. Later, another attempt will not help soon.
+	// be outdated. The later ones are longer, because the operator is then unlikely to accept the next attempt.
 	shortestRefusal = time.Second
 	longestRefusal  = 30 * time.Second
-	// The limit of a response. A list of 1,500 IPv6 addresses has 60 KB.
+	// The limit of a response. A list of 1,500 IPv6 addresses is 60 KB long.
 	mostBytes = 1 << 20
 	logEvery  = time.Minute
 	// The shortest interval between two reports of the program's progress.
 	progressEvery = 3 * time.Second
-	// The kernel finds a connection whose other end is gone after about a quarter of a minute.
+	// With this interval, the kernel needs about 15 s to detect that the other end of a connection is gone.
 	aliveEvery = 5 * time.Second
 )
 
@@ -76,7 +76,7 @@ type message struct {
 	Has      map[string]string `json:"has"` // the newest response; null after the first report of a connection
 }
 
-// stack is the answer to a request for the stack of the program's main thread. Each report contains the newest one until the
+// stack is the answer to a request for the stack of the program's main thread. Each report contains the newest stack until the
 // program makes progress, so that a new operator gets it, too.
 type stack struct {
 	Asked string `json:"asked"`
@@ -134,8 +134,9 @@ func Open() *Channel {
 		Job:   strings.Join([]string{os.Getenv("DI_JOB_NAMESPACE"), os.Getenv("DI_JOB_NAME"), os.Getenv("DI_JOB_ID")}, "/"),
 		IP:    os.Getenv("DI_POD_IP"),
 		State: Waiting,
-		// The response to the previous launcher of this container lets the program restart while the operator is down. It also tells a
-		// restarted operator what the operator has requested. The operator verifies the response like an annotation.
+		// The response to the previous launcher of this container lets the program restart while the operator is down. It also
+		// tells a restarted operator what the operator had requested before the restart. The operator verifies the response
+		// like an annotation.
 		Said: env.StoredResponse(),
 		Dial: func() (net.Conn, error) { return dialer.Dial("tcp", words[0]) },
 		Keep: store,
@@ -234,7 +235,8 @@ func (c *Channel) Said() map[string]string {
 	return maps.Clone(c.said)
 }
 
-// Connected returns whether there is a connection to the operator. It may have been lost without a sign for some seconds.
+// Connected returns whether there is a connection to the operator. A connection that it reports may have been lost unnoticed
+// some seconds ago.
 func (c *Channel) Connected() bool {
 	if c == nil {
 		return false
@@ -268,7 +270,7 @@ func (c *Channel) keep() {
 		wait := time.Duration(mathrand.Float64() * float64(pause))
 		if refused := (refusedError{}); errors.As(err, &refused) && !c.isClosed() {
 			c.config.Refused(err)
-			// Half of the pause is random, so that not all launchers come back in the same moment.
+			// Half of the pause is random, so that not all launchers reconnect at the same moment.
 			wait = refusal/2 + time.Duration(mathrand.Float64()*float64(refusal/2))
 			refusal = min(2*refusal, longestRefusal)
 		}

@@ -172,8 +172,8 @@ func (users given) queue() string {
 }
 
 // ownWorld returns the option that determines where the processes listen; "" if the job determines it. A command with such an
-// option runs as outside a job: DI-engine's k8s parser would use the address for every rank, and fail. With other queues than
-// nng and torchrpc, processes do not listen.
+// option runs as it would outside a job: DI-engine's k8s parser would use the address for every rank, and fail. With queues
+// other than nng and torchrpc, processes do not listen.
 func (users given) ownWorld() string {
 	_, isPlaced := users.values["platform"]
 	if queue := users.queue(); isPlaced || queue != "nng" && !strings.HasPrefix(queue, "torchrpc") {
@@ -188,8 +188,8 @@ func (users given) ownWorld() string {
 	return ""
 }
 
-// needsNoPeers returns whether ditask needs no connection from the job: the user has disabled connections or passed their
-// addresses, or the job has only one rank.
+// needsNoPeers returns whether ditask needs no connection from the job: the user has disabled connections or passed the
+// addresses to connect to, or the job has only one rank.
 func (users given) needsNoPeers() bool {
 	return users.values["topology"] == "alone" || users.values["attach"] != "" || !strings.Contains(os.Getenv("DI_NODES"), ",")
 }
@@ -304,7 +304,8 @@ func isExecutable(path string) bool {
 	return syscall.Access(path, executable) == nil
 }
 
-// become replaces this process with another program. It returns only if that fails, with the exit code of a shell.
+// become replaces this process with another program. It returns only if that fails, with the exit code that a shell would
+// return.
 func become(path string, words []string) int {
 	err := syscall.Exec(path, append([]string{path}, words...), os.Environ())
 	env.Logf("cannot run %s: %v", path, err)

@@ -17,7 +17,7 @@ const AnnotationPrefix = "diengine.opendilab.org/"
 // the pod: with a file for each, a revision could be read together with another revision's addresses. Each line is
 // KEY="VALUE", quoted as in Go (Kubernetes' pkg/fieldpath: FormatMap).
 //
-// In a pod without a gate, the operator's newest response to the launcher counts instead, unless the file has a newer list.
+// In a pod without a gate, the operator's newest response to the launcher is used instead, unless the file has a newer list.
 func Annotations() map[string]string {
 	return Newest(FileAnnotations(), StoredResponse())
 }

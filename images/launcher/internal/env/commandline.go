@@ -1,4 +1,4 @@
-// Package env is what the pod and the kernel give to the launcher: its command line, signals, variables, annotations and
+// Package env provides what the pod and the kernel give to the launcher: its command line, signals, variables, annotations and
 // paths, and the places for its messages.
 package env
 

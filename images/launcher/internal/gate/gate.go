@@ -110,8 +110,8 @@ func newWaiting() (*waiting, error) {
 	return &waiting{rank: rank, address: address, topology: topology, lookup: net.LookupHost, out: os.Stdout}, nil
 }
 
-// isListed returns whether the peer list contains this pod's current address. A list alone is not enough: after a new sandbox
-// the pod has another IP, but still the annotation with the old one.
+// isListed returns whether the peer list contains this pod's current address. A list alone is not enough: in a new sandbox, the
+// pod has another IP, but its annotation still contains the old one.
 func (w *waiting) isListed() bool {
 	w.named, w.host, w.unknown = "", "", ""
 	_, list := env.NewestList(env.Annotations())

@@ -8,13 +8,13 @@ import (
 	"dijob-launcher/internal/env"
 )
 
-// nameSeconds limits the wait for names. It is longer than 30 s, for which CoreDNS caches an answer with kubeadm's settings,
-// including the answer that a name does not exist.
+// nameSeconds limits the wait for names. With kubeadm's settings, CoreDNS caches an answer for 30 s, even the answer that a
+// name does not exist, so this limit is longer.
 const nameSeconds = 35
 
 // serviceHasRecords returns whether the job's Service has DNS records for all ranks of the peer list. It applies to jobs with
-// service: Always (DIJOB_SERVICE). A program may look up a peer's name only once and fail. The peer list is written as soon
-// as all pods have addresses, but on a busy control plane the Service's endpoints come later.
+// service: Always (DIJOB_SERVICE). A program may look up a peer's name only once, and fail if it does not resolve. The peer
+// list is written as soon as all pods have addresses, but on a busy control plane the Service's endpoints come later.
 //
 // One lookup covers all ranks, because the name of a headless Service resolves to the addresses of all its pods. If the
 // records do not appear in time, the gate opens nevertheless, because most programs use the addresses of the peer list.

@@ -45,7 +45,7 @@ func LinkTopology() error {
 	if _, err := os.Lstat(filepath.Join(env.PodFolder, "topology.json")); err != nil {
 		return nil
 	}
-	// A link rather than a subPath mount, because the kubelet never updates a file that is mounted by subPath.
+	// It is a link rather than a subPath mount, because the kubelet never updates a file that is mounted by subPath.
 	return env.Link("pod/topology.json", env.TopologyPath())
 }
 
@@ -62,7 +62,7 @@ func WriteTopology(number, list string) error {
 	return os.Rename(path+".new", path)
 }
 
-// Dials returns to how many ranks this one connects, counted from rank 0 (ding 0.5.3, k8s_parser.py).
+// Dials returns the number of ranks to which this one connects, which are always the first ranks (ding 0.5.3, k8s_parser.py).
 func Dials(topology string, rank int) int {
 	switch topology {
 	case "mesh":

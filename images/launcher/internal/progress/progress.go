@@ -23,8 +23,8 @@ import (
 const (
 	// The name of each file, without the process ID at its end.
 	files = "progress"
-	// More processes than this do not report at the same time in practice. The file of a process that has ended stays. Only the
-	// newest files are read.
+	// More processes than this do not report at the same time in practice. The file of a process remains after the process has
+	// ended. Only the newest files are read.
 	mostFiles = 64
 	mostBytes = 4096
 	mostCount = 1 << 53
@@ -38,7 +38,7 @@ type Report struct {
 	Signal         *float64 `json:"signal,omitempty"`
 	WaitingPercent *int64   `json:"waitingPercent,omitempty"`
 	BufferPercent  *int64   `json:"bufferPercent,omitempty"`
-	// For how many seconds the progress has stood still, when the report was sent.
+	// How many seconds the progress had stood still when the report was sent.
 	IdleSeconds int64 `json:"idleSeconds"`
 	// When the progress last changed; it is not sent, because the clocks of nodes differ.
 	moved time.Time
@@ -66,7 +66,7 @@ func list() []string {
 }
 
 // Read returns the newest progress of all processes; nil if none has reported any. If several processes report the same value,
-// the one of the newest file counts.
+// the one in the newest file is used.
 func Read() *Report {
 	type file struct {
 		content written
@@ -181,7 +181,7 @@ func merge(into, newer *Report) {
 	}
 }
 
-// SetIdle sets for how long the progress has stood still.
+// SetIdle records for how long the progress has stood still.
 func (r *Report) SetIdle(now time.Time) {
 	r.IdleSeconds = 0
 	if !r.moved.IsZero() && now.After(r.moved) {
@@ -192,7 +192,7 @@ func (r *Report) SetIdle(now time.Time) {
 // After returns whether the program has made progress since another report.
 func (r *Report) After(other *Report) bool { return other == nil || r.moved.After(other.moved) }
 
-// Same returns whether another report has the same values, and no progress since.
+// Same returns whether another report has the same values, and no progress has been made since.
 func (r *Report) Same(other *Report) bool {
 	if r == nil || other == nil {
 		return r == other

@@ -32,7 +32,7 @@ func (e *startError) Error() string {
 
 func (e *startError) Unwrap() error { return e.reason }
 
-// explainStart returns the startError for an error of Go's. The path is where the program was found, or "" if it was not.
+// explainStart returns the startError for an error from Go. The path is where the program was found, or "" if it was not.
 func explainStart(name, path string, err error) *startError {
 	explained := func(code int, reason error) *startError {
 		return &startError{program: name, reason: reason, code: code}

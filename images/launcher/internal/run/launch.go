@@ -22,9 +22,10 @@ const (
 	// The exit code after a requested restart. It is not 0, because the kubelet does not restart a container that exited 0
 	// (restartPolicy OnFailure). The operator knows this code (operator/dijob/pod.py, RENEWAL_CODE).
 	renewalExit = 85
-	// How often the launcher checks whether signalled processes have ended. Short, because it delays the pod's end.
+	// How often the launcher checks whether signalled processes have ended. The interval is short, because it delays the pod's
+	// end.
 	endPoll = 20 * time.Millisecond
-	// With a connection to the operator, every how many ticks the launcher looks for a new list in the kubelet's file.
+	// How often a connected launcher looks for a new list in the kubelet's file, in ticks.
 	connectedTicks = 10
 	// The key of a request for stacks in the operator's messages.
 	stacksKey = "stacks"
@@ -54,10 +55,10 @@ type run struct {
 	output      *recorder // nil if the program's output is not recorded
 }
 
-// Launch runs the user's command as a child process, with the job's ditask first in PATH, and behaves like it: it shares
-// stdin, forwards signals and returns the command's exit code. It is usually PID 1 of the main container. It does not
-// replace itself with the command, because it must still restart the program for a new peer list, and write topology.json
-// and the termination message.
+// Launch runs the user's command as a child process, with the job's ditask first in PATH, and behaves like the command: it
+// shares stdin, forwards signals and returns the command's exit code. It is usually PID 1 of the main container. It does not
+// replace itself with the command, because it must still restart the program for a new peer list, and write topology.json and
+// the termination message.
 func Launch(command []string) int {
 	if len(command) == 0 {
 		fmt.Fprintf(os.Stderr, "dijob: usage: %s COMMAND [ARGUMENT...]\n", os.Args[0])
@@ -70,7 +71,7 @@ func Launch(command []string) int {
 			fmt.Fprintln(os.Stderr, "dijob:", err)
 			return 1
 		}
-		// The channel is opened first, because the operator must see that this launcher runs, whatever it waits for.
+		// The channel is opened first, because the operator must see that this launcher runs, whatever it is waiting for.
 		r.channel = channel.Open()
 	}
 	again, last := r.own && startsAgain(), readLastRun()
@@ -178,8 +179,8 @@ func (r *run) logWait(begin time.Time, list string) {
 	}
 }
 
-// prepareWithoutGate does what the gate does otherwise. If the sandbox is new, the programs that ran in the old one were lost
-// with it, and have not failed. Each sandbox has its own network namespace.
+// prepareWithoutGate does what the gate does in other pods. If the sandbox is new, the programs that ran in the old one were
+// lost with it, and have not failed. Each sandbox has its own network namespace.
 func prepareWithoutGate() error {
 	sandbox, _ := os.Readlink("/proc/self/ns/net")
 	file := env.BesideTopology("sandbox")
@@ -212,7 +213,7 @@ func (r *run) updateTopology(said map[string]string) {
 	if list == "" || number == r.listed {
 		return
 	}
-	// If it fails, the next look tries again, because a full disk may have space later. The log reports each revision once.
+	// If it fails, the next check tries again, because a full disk may have space later. The log reports each revision once.
 	if err := peers.WriteTopology(number, list); err == nil {
 		r.listed = number
 	} else if number != r.unlisted {
@@ -349,7 +350,7 @@ func (r *run) sendToAll(which syscall.Signal) {
 
 func (r *run) killAll() { r.sendToAll(syscall.SIGKILL) }
 
-// tick runs every second. It looks for processes that bypass the launcher, and for a new peer list. A connected operator sends
+// tick runs every second. It checks for processes that bypass the launcher, and for a new peer list. A connected operator sends
 // each list, so the kubelet's file matters only if the connection has just been lost unnoticed.
 func (r *run) tick() {
 	if hasEnded(r.child) {

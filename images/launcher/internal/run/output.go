@@ -26,7 +26,7 @@ const (
 
 // recorder forwards the program's output to the container's log, and keeps the end of the output in two files of the pod's
 // volume. It exists only for containers that the kubelet restarts: Kubernetes keeps only the log of the newest container of an
-// ended pod, and in that container the launcher may only have waited (record.go).
+// ended pod, and in that container the launcher may have done nothing but wait (record.go).
 type recorder struct {
 	mutex   sync.Mutex
 	file    *os.File

@@ -13,17 +13,16 @@ import (
 // The kubelet restarts a failed container at once. Only the operator knows whether this was the last failure that the job
 // allows, and it counts the failure a moment later. So after a failure, the restarted launcher waits until the operator
 // confirms with the annotation ends-counted that it has counted the failure. If the job has failed, the operator deletes the
-// pod instead, and the program does not run once too often. Kubernetes keeps only the newest container's log of an ended pod,
-// which would be the log of the launcher that waited. So that launcher first repeats the output of the failed program
-// (output.go).
+// pod instead, and the program does not run again. Kubernetes keeps only the newest container's log of an ended pod, which
+// would be the log of the launcher that waited. So that launcher first repeats the output of the failed program (output.go).
 const (
 	// How long the launcher waits for an operator that does not respond before it starts the program anyway. Probes with the
 	// usual settings do not kill the container within this time.
 	confirmSeconds = 30
 	confirmPoll    = 50 * time.Millisecond
-	// The launcher logs what it waits for only after this time, because the operator usually responds sooner. It repeats the
-	// failed program's output then, not only at SIGTERM: Linux drops a SIGTERM that arrives before the launcher has a handler,
-	// and the kubelet sends no other before SIGKILL. The time is less than the shortest usual grace period, 2 s.
+	// The launcher logs what it is waiting for only after this time, because the operator usually responds sooner. It repeats
+	// the failed program's output then, not only at SIGTERM: Linux drops a SIGTERM that arrives before the launcher has a
+	// handler, and the kubelet sends no other before SIGKILL. The time is less than the shortest usual grace period, 2 s.
 	confirmLogAfter = 1500 * time.Millisecond
 	// The exit code of a program that was killed together with its launcher: 128 + SIGKILL.
 	killed = 137
@@ -41,7 +40,7 @@ type lastRun struct {
 func runPath() string { return filepath.Join(env.RunFolder(), "run.json") }
 
 // startsAgain returns whether the kubelet restarts this container after a failure. It creates the directory of the records, and
-// returns false if that is not possible, because nothing can be stored for the next launcher then.
+// returns false if that is not possible, because nothing can then be stored for the next launcher.
 func startsAgain() bool {
 	return os.Getenv("DIJOB_RESTART_POLICY") == "OnFailure" && os.MkdirAll(env.RunFolder(), 0o777) == nil
 }
@@ -110,7 +109,7 @@ func (l *lastRun) end(code int, renewal bool) {
 	l.write()
 }
 
-// hasFailed returns whether the run ended otherwise than by a requested restart.
+// hasFailed returns whether the run ended in any way other than by a requested restart.
 func (l *lastRun) hasFailed() bool { return l != nil && !l.Renewal }
 
 // code returns the exit code for a container that does not restart the program.

@@ -17,7 +17,7 @@ import (
 const (
 	// Without a handler, the signal would end the process, so only processes with a handler get it.
 	signal = 60
-	// A process that does not answer within this time is stopped, or waits in the kernel for a disk or a device.
+	// A process that does not answer within this time has been stopped, or is waiting in the kernel for a disk or a device.
 	patience = 2 * time.Second
 	poll     = 10 * time.Millisecond
 	// faulthandler writes at most 100 frames, innermost first.
@@ -63,7 +63,7 @@ func take(process int) string {
 	text, again := "", time.Now().Add(patience)
 	for time.Now().Before(again) {
 		time.Sleep(poll)
-		// The handler writes line by line, so the stack is complete if nothing more has come.
+		// The handler writes line by line, so the stack is complete once a second read returns the same text.
 		read := make([]byte, mostBytes)
 		size, _ := file.ReadAt(read, before)
 		if now := string(read[:size]); now != "" && now == text {

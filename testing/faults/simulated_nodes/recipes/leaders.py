@@ -20,7 +20,7 @@ from faults.simulated_nodes.rows import Outcome, Recipe
 from faults.simulated_nodes.stage import Stage
 
 TAKE_OVER = "seconds until the standby takes over"
-# The leader is stopped at this write, in the middle of a start, and for longer than all timeouts.
+# The leader is stopped at this write, while it is starting jobs, and for longer than all timeouts.
 WRITE, STOPPED_SECONDS = 30, 60.0
 
 
@@ -38,7 +38,7 @@ async def taken_over(which: signal.Signals, stage: Stage) -> Outcome:
     async with pair(stage) as two:
         lane = two.lane
         await running(lane, "x")
-        # From here on the evidence of the lane is that of the standby, which takes over.
+        # From here on, the lane's evidence comes from the standby, which takes over.
         lane.operator = two.b
         two.a.signal(which)
         await lane.kube.delete(f"/api/v1/namespaces/{lane.namespace}/pods/x-1")
@@ -48,7 +48,7 @@ async def taken_over(which: signal.Signals, stage: Stage) -> Outcome:
 
 
 async def comes_back(fault: str, stage: Stage) -> Outcome:
-    """Stop the leader or cut it off in the middle of a start. It continues after the takeover, and
+    """Stop the leader or cut it off while it is starting jobs. It continues after the takeover, and
     its late writes must have no effect.
     """
     async with pair(stage) as two:

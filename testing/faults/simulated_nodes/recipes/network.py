@@ -145,7 +145,7 @@ def slowly(seconds: float) -> Callable[[Stage], Trouble]:
 
 
 def retold(name: str, stage: Stage) -> Trouble:
-    """Return a fault of watches: events twice, in another order, or repeated."""
+    """Return a fault of watches: events arrive twice, out of order, or again after later events."""
     dice = stage.dice(name)
     retell = {
         "doubled": doubled(dice, 0.5),
@@ -168,7 +168,7 @@ def dropped(stage: Stage) -> Trouble:
 
         async def ends() -> None:
             await asyncio.sleep(10)
-            # The 410 makes the operator list again, which shows it what it has missed.
+            # After the 410, the operator lists the objects again, and so learns what it has missed.
             lane.proxy.retell = lambda watch, line: [line]
             await lane.proxy.tell_watches({"type": "ERROR", "object": GONE})
 
@@ -282,8 +282,8 @@ RECIPES = (
         partial(retold, "replayed"),
     ),
     _same("dropped", "half of the watch events are lost for 10 s, then ERROR 410", dropped),
-    # Not together with others: their changes would push the old versions out of the apiserver's
-    # watch cache.
+    # This recipe does not run together with others, because their changes would push the old
+    # versions out of the apiserver's watch cache.
     _same(
         "behind",
         "kill -9; the next operator gets lists that are older than its own writes",

@@ -133,7 +133,8 @@ def machine(lane: Lane, counts: Counts, loop: asyncio.AbstractEventLoop) -> type
         # The lane belongs to the event loop of the main thread.
         return asyncio.run_coroutine_threadsafe(work, loop).result()
 
-    # A job that gets a Service keeps its pods, and a new job with a Service has pods with gates.
+    # A job that gets a Service keeps its pods, which have no gates, but the pods of a new job with
+    # a Service have gates.
     kept = {"service"} if lane.channel else set()
     permitted = {name: values for name, values in VALID.items() if name not in kept}
 

@@ -127,7 +127,7 @@ async def restored(stage: Stage) -> Outcome:
         state = one.plane.state
         # This is the state to which etcd is restored later.
         copy = stage.own_folder() / STORE
-        # The copy must be of one moment, so etcd is stopped while its files are copied.
+        # The copy must show a single moment, so etcd is stopped while its files are copied.
         pid = recorded(state)[STORE].pid
         one.plane.signal_component(STORE, signal.SIGSTOP)
         try:
