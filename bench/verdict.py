@@ -117,11 +117,15 @@ GOALS = (
     Goal("the same with an init container", 3.5, of_median(LOSS, whole)),
     Goal("operator's part of a start, median", 0.5, of_median(VOLUME, lambda one: one.operators)),
     Goal(
-        "Hostname: from the last pod's address to the last open gate, worst",
+        "Hostname: from the last pod's address until all gates are open, worst case",
         2,
         lambda found: max(found.figures(NAMES, opens_after_address)),
     ),
-    Goal("from the gate's end to the first line, over a plain pod", 0.3, over_plain(OPENED)),
-    Goal("the part of it after the kubelet has seen that end", 0.3, over_plain(SEEN)),
+    Goal(
+        "from the gate's exit to the first line, in addition to the time of a plain pod",
+        0.3,
+        over_plain(OPENED),
+    ),
+    Goal("the part of this time after the kubelet has seen the gate's exit", 0.3, over_plain(SEEN)),
     Goal("a launcher's CPU per hour at rest", 2, lambda found: found.idle),
 )

@@ -171,5 +171,5 @@ def _row(results: Results, entrant: str, figure: str) -> tuple[str, ...]:
         f"{min(ended):.1f} to {max(ended):.1f} s" if ended else "-",
         f"{median(begun):.1f} s" if begun else "-",
         f"{value / base:.2f}" if value and base and entrant != BASE else "-",
-        f"{len(runs)}, of which {lost} {never}" if lost else str(len(runs)),
+        f"{len(runs)} ({lost} {never})" if lost else str(len(runs)),
     )

@@ -71,7 +71,7 @@ SCENARIOS = (
     # With its own Redis server: another pod, Service and NetworkPolicy.
     Scenario(
         "redis",
-        "a job with a Redis server of its own starts",
+        "a job with its own Redis server starts",
         start_with_redis,
         "Running",
         REPLICAS + 1,

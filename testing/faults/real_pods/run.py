@@ -145,7 +145,9 @@ class Run:
             self.result.checked(f"quiet points: {name}", wrong, len(state.jobs))
         unsaid = [str(p) for each in state.missing.values() for p in each if p.check not in CHECKS]
         failed = [name for name, job in state.jobs.items() if job.failed]
-        self.result.checked("jobs that failed by backoffLimit and report it", unsaid, len(failed))
+        self.result.checked(
+            "jobs that failed because of backoffLimit and report this", unsaid, len(failed)
+        )
         lost = sorted(set(self.scene.space.cluster.nodes) - self.scene.space.cluster.ready_nodes())
         self.result.checked("quiet points: nodes Ready", lost)
         left = leftovers.processes(self.scene.space)

@@ -62,10 +62,8 @@ class Lived:
 
     def outcome(self, figure: float) -> Outcome:
         """Return the outcome of a recipe that measures `figure`."""
-        ended = (
-            f", the operator exited with {', '.join(map(str, self.codes))}" if self.codes else ""
-        )
-        seen = f"same result as without faults after {self.whole:.1f} s{ended}"
+        ended = f"; operator exit codes: {', '.join(map(str, self.codes))}" if self.codes else ""
+        seen = f"after {self.whole:.1f} s, the final state was the same as without faults{ended}"
         return Outcome(figure, seen, self.wrong)
 
 

@@ -113,7 +113,7 @@ def test_the_table_has_medians_and_ratios() -> None:
     assert second[1:] == ["JobSet", "**15.0 s**", "14.0 to 20.0 s", "-", "1.50", "3 |"]
     assert third[1:3] == ["DIJob", "**4.0 s**"]
     never = "not within 120 s"
-    assert fourth[1:] == ["JobSet", never, "-", "-", "-", f"1, of which 1 {never} |"]
+    assert fourth[1:] == ["JobSet", never, "-", "-", "-", f"1 (1 {never}) |"]
 
 
 def test_runs_are_stored_and_continued(tmp_path: Path) -> None:

@@ -30,7 +30,10 @@ async def wrong_points(scenario: Scenario, stage: Stage) -> Outcome:
     if len(killed) < max(1, least - 1):
         wrong = (*wrong, f"only {len(killed)} of {least + 1} points were reached")
     typical = statistics.median(one.seconds for one in outcomes)
-    seen = f"{len(killed)} points; same result as without a kill after {typical:.1f} s (median)"
+    seen = (
+        f"{len(killed)} crash points; after {typical:.1f} s (median),"
+        " the final state was the same as without a kill"
+    )
     return Outcome(sum(bool(one.wrong) for one in outcomes), seen, wrong)
 
 

@@ -105,7 +105,7 @@ async def both_act(stage: Stage) -> Outcome:
     outcome = lived.outcome(len(lived.wrong))
     return Outcome(
         outcome.figure,
-        f"{outcome.seen}; {lived.writes} writes, {usual} with one operator",
+        f"{outcome.seen}; {lived.writes} writes ({usual} with one operator)",
         outcome.wrong,
     )
 

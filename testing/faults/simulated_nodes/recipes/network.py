@@ -121,7 +121,9 @@ async def writes_of(trouble: Callable[[Stage], Trouble], stage: Stage) -> Outcom
     # The number of writes of the run without a fault, which all recipes share.
     usual = (await stage.once("end", lambda: end(stage))).writes
     outcome = lived.outcome(lived.writes / usual)
-    return Outcome(outcome.figure, f"{outcome.seen}, {lived.faults} false responses", outcome.wrong)
+    return Outcome(
+        outcome.figure, f"{outcome.seen}; false responses: {lived.faults}", outcome.wrong
+    )
 
 
 async def differences_of(trouble: Callable[[Stage], Trouble], stage: Stage) -> Outcome:

@@ -132,7 +132,7 @@ RECIPES = (
         "T16",
         "hostile",
         f"a tenant sends {OBJECTS} objects of all kinds, generated from the CRD's schema",
-        "operator exits, quarantined objects, affected ranks of others",
+        "operator exits, quarantined objects, affected ranks of other tenants",
         0,
         hostile,
         over_channel=False,

@@ -37,7 +37,7 @@ def _restart(plane: Cluster, name: str) -> None:
 
 
 def _seen(one: Served, took: float) -> str:
-    ended = f"; the operator exited with {one.codes}" if one.codes else ""
+    ended = f"; operator exit codes: {one.codes}" if one.codes else ""
     return f"all jobs were Running after {took:.1f} s{ended}"
 
 
@@ -115,7 +115,7 @@ async def restarted_in_a_start(stage: Stage) -> Outcome:
         seen = (
             f"all {MANY} were Running {time.monotonic() - back:.1f} s after the apiserver was back"
         )
-        ended = f"; the operator exited with {one.codes}" if one.codes else ""
+        ended = f"; operator exit codes: {one.codes}" if one.codes else ""
         return Outcome(time.monotonic() - begin, seen + ended, one.twice())
 
 
