@@ -25,8 +25,8 @@ from dijob_extras.local.waiting import (
     running_ranks,
 )
 
-# Pauses before a restart. A kubelet waits 10 s, 20 s, ... up to 5 minutes, to protect the node. A
-# user at a terminal would only be kept waiting.
+# Pauses before a restart. A kubelet waits 10 s, 20 s, ... up to 5 minutes, to protect the node.
+# Here, such pauses would only keep the user at the terminal waiting.
 PAUSES: Final = (1.0, 10.0)
 INTERRUPTED: Final = "Interrupted"
 TIMED_OUT: Final = "TimedOut"

@@ -169,7 +169,7 @@ def summarize_groups(found: Sequence[StackGroup]) -> str:
     if len(first.members) > sum(len(one.members) for one in others):
         rest = ", ".join(one.who for one in others)
         return f"most processes are at the same position, and may be waiting for {rest}"
-    return f"the processes are at {len(found)} different positions, with no majority at any of them"
+    return f"the processes are at {len(found)} different positions, and none has a majority"
 
 
 def explain_halt(process: PythonProcess) -> tuple[str, str] | None:

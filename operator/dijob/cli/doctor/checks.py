@@ -93,7 +93,7 @@ def if_it_hangs(evidence: Evidence) -> str:
 
 
 def format_checklist(job: str, found: Findings, if_hangs: str = "") -> str:
-    """Format the checklist, with each remedy below its finding and a summary line. If no problem
+    """Format the checklist and a summary line, with each remedy below its finding. If no problem
     was found, the line ends with what to do if the job hangs.
     """
     # Every status except "ok" is in capitals, so that problems stand out without colors.

@@ -151,7 +151,7 @@ def _drain_limits(job: DIJob) -> list[Data]:
 
 
 def budget_objects(job: DIJob) -> tuple[Data, ...]:
-    """Return the PodDisruptionBudgets of a job whose ranks all run."""
+    """Return the PodDisruptionBudgets that a job has while all of its ranks are running."""
     gang = gang_of(job)
     return tuple(
         budget.budget_manifest(

@@ -121,8 +121,8 @@ def _expected_world(job: DIJob) -> ExpectedWorld:
 
 
 def _expected_dials(job: DIJob, gang: Gang, alive: Sequence[int]) -> list[Dials]:
-    """Return DI-engine's connections (k8s_parser.py makes those between pods, parallel.py the
-    others).
+    """Return DI-engine's connections. Its k8s_parser.py makes the connections between pods, and its
+    parallel.py makes all others.
     """
     workers, others, found = tuple(range(gang.workers)), set(alive), list[Dials]()
     for rank in alive:

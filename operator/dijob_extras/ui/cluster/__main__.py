@@ -98,7 +98,7 @@ class ServeOptions:
     "--proxy-user",
     "proxy_users",
     multiple=True,
-    help="A user who may use the page, with the prefix. Can be repeated. Default: all.",
+    help="A user who may use the page, with --proxy-user-prefix. Can be repeated. Default: all.",
 )
 @click.option(
     "--proxy-group",

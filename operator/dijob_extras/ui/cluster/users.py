@@ -56,9 +56,9 @@ class ProxyTrust:
     user_prefix: str = ""
     group_prefix: str = ""
     users: frozenset[str] = frozenset()
-    """The users that may be impersonated, with the prefix. Empty: all."""
+    """The users who may be impersonated, with `user_prefix`. If there are none, all may be."""
     groups: frozenset[str] = frozenset()
-    """The groups that may be impersonated, with the prefix. Other groups are left out."""
+    """The groups that may be impersonated, with `group_prefix`. Other groups are left out."""
 
 
 Headers = CIMultiDictProxy[str]
