@@ -132,7 +132,7 @@ async def _send_pieces(socket: aiohttp.ClientWebSocketResponse, data: bytes) -> 
 
 
 def exit_code(end: bytes) -> int:
-    """Return the exit code in the final status, or 255 if the command could not be started."""
+    """Return the exit code from the final status, or 255 if the command could not be started."""
     try:
         status = json.loads(end or b"{}")
     except ValueError:

@@ -38,7 +38,9 @@ class Line:
 
 @dataclass(frozen=True)
 class LogOptions:
-    """The selected lines. `ranks` is None for all; `since` is in seconds; `tail` is per rank."""
+    """The selected lines. `ranks` is None for all ranks; `since` is in seconds; `tail` applies to
+    each rank.
+    """
 
     ranks: frozenset[int] | None = None
     task: str = ""

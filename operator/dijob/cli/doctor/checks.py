@@ -87,7 +87,7 @@ def count_problems(found: Findings) -> int:
 
 
 def if_it_hangs(evidence: Evidence) -> str:
-    """Return advice for a hanging job; "" if no rank runs, or if the advice was followed."""
+    """Return advice for a hanging job; "" if no rank is running, or if the advice was followed."""
     asks = evidence.report is not None and not evidence.added
     return of_programs.hang_commands(evidence) if asks else ""
 

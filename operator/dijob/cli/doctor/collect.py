@@ -40,8 +40,8 @@ from dijob.names import CLAIM, MANAGER, Addressing
 # A healthy operator updates the status within a second or two.
 _SETTLE_SECONDS: Final = 5.0
 _LOG_SECONDS: Final = 20.0
-# Many users lack permission to list these objects. Without these lists, only a remedy or a single
-# check is less precise.
+# Many users lack permission to list these objects. If such a list is missing, only a remedy or a
+# single check becomes less precise.
 _LISTS: Final = {
     "policies": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
     "budgets": "/apis/policy/v1/namespaces/{}/poddisruptionbudgets",
@@ -92,7 +92,7 @@ async def collect_evidence(
 async def _read_state(
     client: AsyncClient, name: str, refused: dict[str, str]
 ) -> tuple[Job, Sequence[RankPod], Json | None, bool]:
-    """Return the job, its pods, the claim of its namespace, and True if no operator serves the job.
+    """Return the job, its pods, the claim of its namespace, and whether no operator serves the job.
 
     The operator needs a moment after each change, so a stale status is read a second time.
     """

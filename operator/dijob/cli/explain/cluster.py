@@ -317,7 +317,8 @@ def _lacks_permission_to_create(error: ApiError) -> bool:
 def _admitted_pods(job: DIJob, tried: Iterable[_TriedPod]) -> list[Data]:
     """Return the specs of all pods, with the cluster's defaults if the dry run has returned them.
 
-    A LimitRange or a webhook can add requests, which also count on nodes and in quotas.
+    A LimitRange or a webhook can add requests, which also count towards the nodes' capacity and the
+    quotas.
     """
     found = list[Data]()
     for pod_set, (_, pod, answer) in zip(job.pod_sets, tried, strict=True):

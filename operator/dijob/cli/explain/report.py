@@ -128,7 +128,7 @@ def _size_limits(job: DIJob, gang: Gang, options: Options) -> Data:
 
 
 def _environment_bytes(process: MainProcess) -> int:
-    """Return the size of the environment as the kernel counts it for its limit.
+    """Return the size of the environment, computed as the kernel does for its size limit.
 
     Each variable counts as NAME=VALUE and a NUL byte.
     """

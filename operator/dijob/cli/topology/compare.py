@@ -164,7 +164,7 @@ def _find_established(
             )
             return complete, reason
     silent = len(good) < len(near)
-    return good, f"rank {dialler.rank} sends data that is not acknowledged" if silent else ""
+    return good, f"rank {dialler.rank} is sending data that is not acknowledged" if silent else ""
 
 
 def _matching_connections(

@@ -17,7 +17,7 @@ from dijob.topology import connected_from
 
 # torchrun's default (core/render/runtimes/torch.py).
 MASTER_PORT: Final = 29500
-# Represents the Redis server in place of a rank's number.
+# The number that represents the Redis server where a rank's number is expected.
 SERVER: Final = -1
 _MASTER_PORT_OPTION: Final = re.compile(
     r"--master[_-]port[= ](\d{1,5})\b|--rdzv[_-]endpoint[= ]\S*:(\d{1,5})\b"

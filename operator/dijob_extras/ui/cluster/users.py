@@ -48,7 +48,7 @@ class PageUser:
 
 @dataclass(frozen=True)
 class ProxyTrust:
-    """The headers in which a proxy sends the user, and which users it may name."""
+    """The headers in which a proxy names the user, and the users whom the proxy may name."""
 
     user_header: str = "X-Forwarded-User"
     groups_header: str = "X-Forwarded-Groups"
