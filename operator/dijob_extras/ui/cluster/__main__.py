@@ -104,7 +104,7 @@ class ServeOptions:
     "--proxy-group",
     "proxy_groups",
     multiple=True,
-    help="A group to impersonate, with the prefix. Can be repeated. Other groups are left out.",
+    help="A group to impersonate, with --proxy-group-prefix. Can be repeated. Others are left out.",
 )
 @click.option(
     "--kubeconfig", type=click.Path(exists=True), help="Kubeconfig file, to run outside a cluster."
