@@ -123,10 +123,10 @@ def test_a_user_with_few_permissions_gets_unknown_verdicts(plane: Plane, guest: 
     assert said.ok, said.text
     assert findings(said) == {
         "the cluster accepts the DIJob in namespace default": "yes",
-        "pods: you may not create pods here, so this was not checked": "unknown",
-        "limit ranges: you may not list them, so this was not checked": "unknown",
-        "quotas: you may not list them, so this was not checked": "unknown",
-        "nodes: you may not list nodes, so room and images were not checked": "unknown",
+        "pods: you lack permission to create pods here, so this was not checked": "unknown",
+        "limit ranges: you lack permission to list them, so this was not checked": "unknown",
+        "quotas: you lack permission to list them, so this was not checked": "unknown",
+        "nodes: you lack permission to list nodes, so room and images were not checked": "unknown",
     }
 
 
@@ -318,8 +318,8 @@ def test_kinds_that_the_user_may_not_read_are_listed_last(guest: Path) -> None:
     assert not [line for line in lines[first:] if line.startswith(("OK", "NO"))]
     text = " ".join(said.text.split())
     for part in (
-        "Secret regcred, token: you may not read secrets in namespace default",
-        "ConfigMap code: you may not read configmaps in namespace default",
-        "StorageClass fast: you may not read storageclasses, so this was not checked",
+        "Secret regcred, token: you lack permission to read secrets in namespace default",
+        "ConfigMap code: you lack permission to read configmaps in namespace default",
+        "StorageClass fast: you lack permission to read storageclasses, so this was not checked",
     ):
         assert part in text

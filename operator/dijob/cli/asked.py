@@ -15,14 +15,14 @@ from dijob.core.render.quantities import is_quantity, parse_quantity
 
 # No container runs with less memory than this. A smaller amount probably lacks its suffix.
 _LEAST_MEMORY: Final = Decimal(4 * 2**20)
-# A number without a suffix most likely means Gi up to the first limit, and Mi up to the second.
+# Up to the first limit, a number without a suffix most likely means Gi; up to the second, Mi.
 _MOST_GI: Final = 128
 _MOST_MI: Final = 2**20
 _BYTES: Final = re.compile(r"(\d+(?:\.\d+)?) ?([kmgtpe])(?:i?b|ib?)?", re.IGNORECASE)
 
 
 def check_memory(text: str | None) -> None:
-    """Raise CliError (USAGE) for an invalid amount of memory, or one without its suffix."""
+    """Raise CliError (USAGE) for an invalid amount of memory, or for one that lacks a suffix."""
     if text is None:
         return
     if not is_quantity(text):
@@ -52,7 +52,7 @@ def check_cpu(text: str | None) -> None:
 
 
 def check_command(command: Sequence[str]) -> None:
-    """Raise CliError (USAGE) if one argument is a whole command line, which only a shell splits."""
+    """Raise CliError (USAGE) if one argument is a command line that only a shell would split."""
     if len(command) == 1 and len(command[0].split()) > 1:
         raise CliError(
             f"{shlex.quote(command[0])} is a single argument, and no shell splits it: write"

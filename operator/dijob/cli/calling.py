@@ -70,7 +70,7 @@ def client_errors() -> Iterator[None]:
 
 def print_outcome(outcome: "Outcome") -> None:
     """Print the outcome of a job. Raises CliError if the job did not succeed."""
-    # A script that waits for a deleted job must not mistake the job for a failed one.
+    # A script that waits for a job must be able to tell whether the job was deleted or has failed.
     if outcome.deleted:
         raise CliError(str(outcome), Exit.NOT_FOUND)
     if outcome.phase == "Failed":

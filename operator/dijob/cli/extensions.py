@@ -35,7 +35,7 @@ def _of_checkout(group: str) -> "list[EntryPoint]":
     """Return the entry points that pyproject.toml lists, if this program runs from a checkout.
 
     A checkout that is not installed has no package metadata. An installed package has no
-    pyproject.toml, but its metadata contain the entry points.
+    pyproject.toml, but its metadata contains the entry points.
     """
     file = Path(__file__).parents[3] / "pyproject.toml"
     if not file.is_file():

@@ -34,7 +34,8 @@ def read_file(path: str | Path) -> JobFile:
     Raises CliError (USAGE) if it cannot be read, is not YAML, or does not contain exactly one
     DIJob.
     """
-    # `apply` uses the same reader of the client, so all commands accept the same files.
+    # `apply` reads files with the same function of the client, so all commands accept the same
+    # files.
     with client_errors():
         from dijob.client.documents import format_path, read_text
 

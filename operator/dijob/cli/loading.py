@@ -1,4 +1,4 @@
-"""Lists the commands and loads them: those of dijob.cli.commands, and those of other packages."""
+"""Lists and loads the commands of dijob.cli.commands and of other packages."""
 
 import importlib
 from collections.abc import Iterator
@@ -38,7 +38,8 @@ def load_command(name: str) -> click.Command | None:
 def describe_commands() -> Iterator[tuple[str, str]]:
     """Yield the name of each command with the first line of its help.
 
-    The table COMMANDS has the lines of built-in commands. Commands of other packages are imported.
+    For built-in commands, the lines come from the table COMMANDS. Commands of other packages are
+    imported.
     """
     for name in command_names():
         if name in COMMANDS:

@@ -18,8 +18,8 @@ from dijob.cli.errors import CliError, Exit
 from dijob.cli.loading import command_names, describe_commands, load_command
 from dijob.cli.printing import echo
 
-# If a write to stdout fails with one of these errors, this is not a bug. EPIPE is absent because
-# click itself exits quietly when the reader of a pipe is gone.
+# If a write to stdout fails with one of these errors, this is not a bug. EPIPE is not listed,
+# because click itself exits quietly when the reader of a pipe is gone.
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 # Commands of kubectl and other tools, with the equivalents in this program.
 _LOOK: Final = (

@@ -21,7 +21,7 @@ from dijob.core.render.quantities import (
 )
 
 Body = Mapping[str, Any]
-# The quota of a resource; None: unlimited.
+# The quota of a resource; None means unlimited.
 Limits = dict[str, Decimal | None]
 
 

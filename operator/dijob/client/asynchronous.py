@@ -63,8 +63,8 @@ class AsyncClient(Reader):
     async def apply(
         self, what: Manifest, *, dry_run: bool = False, force: bool = False
     ) -> Job | Json:
-        """Create or change an object by server-side apply, and return the stored object: a DIJob as
-        a `Job`, any other object as a dict.
+        """Create or change an object with server-side apply, and return the stored object: a DIJob
+        as a `Job`, any other object as a dict.
 
         Fields that other managers own and that the object omits are not changed. A DIJob is checked
         before it is sent. With `dry_run`, the apiserver returns what it would store. If the object
@@ -77,7 +77,7 @@ class AsyncClient(Reader):
     async def apply_body(
         self, what: Manifest, *, dry_run: bool = False, force: bool = False
     ) -> Json:
-        """Do the same as `apply`, and return every object as a dict."""
+        """Do the same as `apply`, but return every object as a dict."""
         body = manifest(what)
         if is_job(body):
             check(body)
@@ -133,10 +133,10 @@ class AsyncClient(Reader):
         checks the new job before the old one is deleted. ConfigMaps that the job owns and mounts
         (`kubectl dijob run --code`) are created again with it.
 
-        `beside` contains other objects to apply. If the old job owns and mounts a ConfigMap among
-        them, the new job becomes its owner. `timeout` is the number of seconds to wait until the
-        old job and its pods are gone. If only pods are left after that time, the new job waits for
-        them.
+        `beside` contains other objects to apply. If one of these is a ConfigMap that the old job
+        owns and mounts, the new job becomes its owner. `timeout` is the number of seconds to wait
+        until the old job and its pods are gone. If only pods are left after that time, the new job
+        waits for them.
         """
         plan = await self.restart_plan(name, what, beside=beside)
         return await self.carry_out(plan, timeout=timeout)
@@ -199,9 +199,9 @@ class AsyncClient(Reader):
         if plan.replaces:
             await self._delete_job(str(plan.job["metadata"]["name"]), timeout)
         # The owned objects come last, because their owner reference needs the uid of the new job.
-        # The job is suspended until they exist: a kubelet that does not find a ConfigMap may wait
-        # for up to 2 minutes before it tries again. A single ConfigMap arrives before the pods are
-        # started.
+        # The job is suspended until these objects exist: a kubelet that does not find a ConfigMap
+        # may wait for up to 2 minutes before it tries again. A single ConfigMap exists before the
+        # kubelets start the pods, so the job is not suspended for it.
         held = len(plan.owned) > 1 and not plan.job["spec"].get("suspend")
         spec = plan.job["spec"] | ({"suspend": True} if held else {})
         made = await self.apply_body(plan.job | {"spec": spec}, force=True)

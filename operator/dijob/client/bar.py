@@ -49,8 +49,8 @@ class Shown:
 def measure_progress(job: Job, of: str = "", total: float = 0.0) -> Shown:
     """Return the content of a bar for a job.
 
-    `of` names the reported number that the bar counts up to `total`. Until the program reports this
-    number, the bar counts the ready ranks. A job that has succeeded is complete, whatever it
+    `of` names the reported number that the bar compares with `total`. Until the program reports
+    this number, the bar counts the ready ranks. A job that has succeeded is complete, whatever it
     reported.
     """
     status, progress = job.status, job.progress
@@ -70,10 +70,10 @@ def measure_progress(job: Job, of: str = "", total: float = 0.0) -> Shown:
 class Bar:
     """Shows the progress of a job: `with Bar() as bar: client.wait(name, seen=bar)`.
 
-    `bar(job)` shows any state of a job. `Bar(env_step=100_000)` counts a number that the program
-    reports (iteration, env_step or episode_return) up to the given value. Without such a target,
-    the bar counts the ready ranks. There is no percentage of time, because the operator does not
-    know how long a job takes.
+    `bar(job)` shows any state of a job. `Bar(env_step=100_000)` shows how close a number that the
+    program reports (iteration, env_step or episode_return) is to the given value. Without such a
+    target, the bar counts the ready ranks. There is no percentage of time, because the operator
+    does not know how long a job takes.
     """
 
     def __init__(self, *, file: Any = None, **target: float) -> None:
@@ -123,7 +123,7 @@ def render_bar(now: Shown, *, moves: bool = True) -> "RenderableType":
     """Return the bar for rich.
 
     If the completed fraction is unknown, the bar moves back and forth. `moves` is false if the
-    output cannot move, as in a notebook; a bar without a known fraction is then left out.
+    output cannot be animated, as in a notebook; a bar without a known fraction is then left out.
     """
     from rich.progress_bar import ProgressBar
     from rich.table import Table

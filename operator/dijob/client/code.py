@@ -48,7 +48,7 @@ _EPOCH: Final = 1_700_000_000
 
 @dataclass(frozen=True)
 class CodeFile:
-    """A file of the code. `path` is relative to the folder, with slashes."""
+    """A file of the code. `path` is relative to the folder, and is separated by slashes."""
 
     path: str
     content: bytes
@@ -102,8 +102,8 @@ class Code:
         return [_config_map(code_name(job), texts, others)]
 
     def put_into(self, pod: Body, job: str) -> None:
-        """Add the code to a pod's spec, in place of earlier code. Raises BadFile if the pod has its
-        own volumes with the same names.
+        """Add the code to a pod's spec, and remove any earlier code. Raises BadFile if the pod has
+        its own volumes with the same names.
         """
         main = next(
             (one for one in pod["containers"] if one.get("name") == names.MAIN_CONTAINER),
@@ -221,7 +221,7 @@ def _config_map(name: str, texts: Mapping[str, str], others: Mapping[str, bytes]
 
 
 def _unpacker(main: Mapping[str, Any], work: Body) -> Body:
-    """Return the init container that unpacks the archive, with the image of the main container.
+    """Return the init container that unpacks the archive. It uses the image of the main container.
 
     It needs no additional resources, because init containers run before the others.
     """

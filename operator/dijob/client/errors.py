@@ -60,8 +60,8 @@ class JobNotFound(NotFound):
         self.name = name
 
 
-# The reason of a NotFound if the cluster lacks the whole kind. Kubernetes has no such reason: the
-# client needs it to tell a missing CRD from a missing job.
+# The reason of a NotFound error if the cluster does not serve the kind at all. Kubernetes has no
+# such reason: the client needs it to tell a missing CRD from a missing job.
 NO_SUCH_KIND: Final = "NoSuchKind"
 
 

@@ -76,7 +76,7 @@ async def execute_command(
 async def stream_command(
     connection: ClientConnection, place: ContainerPlace, command: Sequence[str], stdin: Stdin = None
 ) -> AsyncGenerator[tuple[int, bytes]]:
-    """Run a command, and yield its output as pairs of channel and bytes.
+    """Run a command, and yield its output as (channel, bytes) pairs.
 
     The last pair has channel 3 and contains the status (see `exit_code`). `stdin` is sent
     concurrently. A command may exit before it has read all of `stdin`. An exception that `stdin`
@@ -132,7 +132,7 @@ async def _send_pieces(socket: aiohttp.ClientWebSocketResponse, data: bytes) -> 
 
 
 def exit_code(end: bytes) -> int:
-    """Return the exit code in the final status, or 255 if the command could not be started."""
+    """Return the exit code from the final status, or 255 if the command could not be started."""
     try:
         status = json.loads(end or b"{}")
     except ValueError:

@@ -58,7 +58,7 @@ class JobFunction:
 def as_job(
     image: str, name: str = "", **options: Unpack[RunOptions]
 ) -> Callable[[Function], JobFunction]:
-    """Return a decorator that makes a function a job, with the options of `Client.run`.
+    """Return a decorator that turns a function into a job, with the options of `Client.run`.
 
     The job's name defaults to that of the function. The function takes no arguments. It can use
     everything that its module or its notebook cell defines.

@@ -76,7 +76,7 @@ class HistoryReader:
     _token: str = ""
 
     async def list_records(self, query: HistoryQuery) -> list[JobRecord]:
-        """Return records, those of the newest jobs first."""
+        """Return records, with the newest jobs first."""
         found = await self._get("", query.parameters)
         return [JobRecord.model_validate(one) for one in found["items"]]
 

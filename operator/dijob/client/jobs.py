@@ -18,8 +18,8 @@ from dijob.names import MAX_REPLICAS, Phase
 class Outcome:
     """How a job ended.
 
-    `phase` is Succeeded, Failed or Deleted. It is Running if a wait for the goal `running` has
-    reached that goal.
+    `phase` is Succeeded, Failed or Deleted. It is Running if the goal of the wait was `running`,
+    and the job has reached this phase.
     """
 
     job: str

@@ -20,7 +20,9 @@ _STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9})\d*)?
 
 @dataclass(frozen=True, order=True)
 class Line:
-    """A line that a rank has printed. `time` is in nanoseconds since 1970, by its node's clock."""
+    """A line that a rank has printed. `time` is in nanoseconds since 1970, according to the clock
+    of the rank's node.
+    """
 
     time: int
     rank: int
@@ -36,7 +38,9 @@ class Line:
 
 @dataclass(frozen=True)
 class LogOptions:
-    """The selected lines. `ranks` is None for all; `since` is in seconds; `tail` is per rank."""
+    """The selected lines. `ranks` is None for all ranks; `since` is in seconds; `tail` applies to
+    each rank.
+    """
 
     ranks: frozenset[int] | None = None
     task: str = ""

@@ -31,7 +31,7 @@ _PAUSE_SECONDS: Final = (0.5, 5.0)
 # How long readers may take to read the rest of their logs after the job has finished. A pod on a
 # lost node would otherwise block the command forever.
 _END_SECONDS: Final = 15.0
-# Limits the memory if ranks print faster than the caller reads.
+# Limits the memory use if ranks print faster than the caller reads.
 _HELD_LINES: Final = 10_000
 
 

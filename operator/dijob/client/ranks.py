@@ -126,8 +126,8 @@ class RankPod:
         """How the main container ended, as the kubelet recorded it; {} if it has not ended.
 
         When a job fails, the operator ends pods in which a container is waiting to restart, and the
-        kubelet then reports an unknown end. For such a pod, the end of the program is returned
-        instead.
+        kubelet then does not report how they ended. For such a pod, the end of the program's last
+        run is returned instead.
         """
         ended: Mapping[str, Any] = (self._main.get("state") or {}).get("terminated") or {}
         before: Mapping[str, Any] = (self._main.get("lastState") or {}).get("terminated") or {}

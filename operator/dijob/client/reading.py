@@ -30,8 +30,8 @@ def event_selector(job: str) -> str:
 def newest_last(job: Job, events: Iterable[Json]) -> Events:
     """Return the events of this job, oldest first.
 
-    Events outlive their object for an hour, so those of an earlier job of the same name are
-    excluded by the uid.
+    Events outlive their object for an hour, so the uid is used to exclude events of an earlier job
+    of the same name.
     """
     own = (one for one in events if one["involvedObject"].get("uid") == job.metadata.uid)
     return sorted(own, key=event_time)

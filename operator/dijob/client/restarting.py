@@ -104,9 +104,9 @@ async def list_owned_config_maps(
 
 
 def split_manifests(beside: Iterable[Json], kept: Sequence[Json]) -> tuple[list[Json], list[Json]]:
-    """Split the other objects of a restart into those to apply first, and those to own.
+    """Split the other objects of a restart: those to apply first, and those that the job will own.
 
-    The objects to own are the ConfigMaps of the old job (`kept`). A ConfigMap in `beside` replaces
+    The owned objects are the ConfigMaps of the old job (`kept`). A ConfigMap in `beside` replaces
     the old one of the same name.
     """
     first, anew = list[Json](), {str(body["metadata"]["name"]): as_written(body) for body in kept}

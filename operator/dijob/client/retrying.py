@@ -79,7 +79,7 @@ class Retries:
         self.succeeded()
 
     async def pause(self, why: str) -> None:
-        """Count a failure, and wait; the wait grows with each failure in a row."""
+        """Count a failure, and wait; the wait grows with each consecutive failure."""
         await asyncio.sleep(self.failed(why))
 
     def failed(self, why: str) -> float:

@@ -28,7 +28,7 @@ class RunRequest:
     name: str
     image: str
     command: Sequence[str]
-    """The command of each pod, without a shell."""
+    """The command of each pod, which runs without a shell."""
     replicas: int | None = None
     """Number of pods. Defaults to the maximum if one is given, else to the minimum if one is given,
     else to 1."""
@@ -43,10 +43,10 @@ class RunRequest:
     mq: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     volumes: Sequence[tuple[str, str]] = ()
-    """Pairs of a PersistentVolumeClaim and a path."""
+    """Pairs: the name of a PersistentVolumeClaim, and the path at which it is mounted."""
     secrets: Sequence[tuple[str, str]] = ()
-    """Pairs of a Secret and a path. With the path "", the Secret's keys become environment
-    variables."""
+    """Pairs: the name of a Secret, and the path at which it is mounted. If the path is "", the
+    Secret's keys become environment variables instead."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of the DIJob, such as the name of a queue."""
     node_selector: Mapping[str, str] = field(default_factory=dict)

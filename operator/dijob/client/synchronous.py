@@ -67,7 +67,7 @@ class Client:
         namespace: str | None = None,
     ) -> None:
         self._loop = asyncio.new_event_loop()
-        # A daemon, so that a program that forgets `close` can still exit.
+        # A daemon thread, so that a program that forgets to call `close` can still exit.
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._client = AsyncClient(kubeconfig, context, namespace)

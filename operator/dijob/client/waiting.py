@@ -29,7 +29,7 @@ Seen = Callable[[Job], None]
 
 
 def explain_not_found(error: NotFound, namespace: str, name: str) -> NotFound:
-    """Return the error for a job that was not found. The cluster may lack the whole kind."""
+    """Return the error for a job that was not found. The cluster may not serve the kind at all."""
     return error if error.reason == NO_SUCH_KIND else JobNotFound(namespace, name)
 
 

@@ -114,7 +114,7 @@ def _apply_event(objects: dict[str, Json], event: Json, key: str) -> bool:
     body = event["object"]
     match event["type"]:
         case "ADDED" | "MODIFIED":
-            # After a new list, a watch can repeat changes that the list contained already.
+            # After a new list, a watch can repeat changes that the list already contained.
             before, objects[key] = objects.get(key), body
             return before is None or before != body
         case "DELETED":

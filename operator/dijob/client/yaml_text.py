@@ -134,7 +134,7 @@ class _Loader(yaml.SafeLoader):
         return self.construct_scalar(node) in _TRUE.split("|")
 
 
-# The loader needs a dict of its own, because PyYAML's classes share one.
+# The loader needs its own dict, because PyYAML's classes share one.
 _Loader.yaml_implicit_resolvers = {}
 for _name, _pattern, _first in (
     ("bool", re.compile(f"(?:{_TRUE}|{_FALSE})$"), list("yYnNtTfFoO")),

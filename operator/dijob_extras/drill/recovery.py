@@ -34,7 +34,7 @@ class Recovery:
     repeated: int = 0
     """Iterations that were lost: how far the progress fell behind its highest value."""
     failures: int = 0
-    """Failures that the job counted since the deletion."""
+    """Failures that the job has counted since the deletion."""
     _peak: int = 0
     _unit: str = ""
     _connected_time: str = ""
@@ -132,7 +132,7 @@ class Recovery:
 
 
 def _position(progress: Progress | None) -> tuple[str, int]:
-    """Return the unit of the progress and how far it is; ("", 0) if there is none."""
+    """Return the unit and the value of the progress; ("", 0) if there is none."""
     if progress is not None and progress.iteration is not None:
         return "iteration", progress.iteration
     if progress is not None and progress.env_step is not None:

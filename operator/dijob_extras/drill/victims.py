@@ -56,7 +56,7 @@ def choose_victims(
     """Return the pods to delete. Raises CliError if the state of the job does not allow a drill, or
     if the job has no such rank or task.
 
-    Without `rank`, the last running rank is chosen, or the node that runs most of the ranks.
+    Without `rank`, the last running rank is chosen, or the node that runs the most ranks.
     """
     _check_state(job, pods)
     try:
@@ -127,7 +127,7 @@ def _restart_with(gang: Gang, lost: Sequence[int]) -> frozenset[int]:
     if gang.renews_all_on_loss:
         return frozenset(range(gang.size)) - frozenset(lost)
     found, added = frozenset[int](), frozenset(lost)
-    # A group restarts as a whole, and so do the ranks that connect to it.
+    # A group restarts as a whole, together with the ranks that connect to it.
     while added - found:
         found |= added
         groups = (range(gang.size)[group.start : group.stop] for group in gang.groups)

@@ -32,9 +32,9 @@ def command(
 ) -> None:
     """Run the DIJob in a file on this machine, without Kubernetes.
 
-    Each rank is a process group with the environment variables of its pod and an address of its
-    own (127.N.0.3 for rank 0, 127.N.0.4 for rank 1). Programs are taken from your PATH, not from
-    the image. The output of all ranks is merged. A failed rank is restarted until backoffLimit is
+    Each rank is a process group with the environment variables of its pod and its own address
+    (127.N.0.3 for rank 0, 127.N.0.4 for rank 1). Programs are taken from your PATH, not from the
+    image. The output of all ranks is merged. A failed rank is restarted until backoffLimit is
     exceeded. The exit code is 0 for Succeeded, 1 for Failed, 6 after --timeout and 130 after
     Ctrl-C. No process is left running.
 

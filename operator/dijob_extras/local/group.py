@@ -1,7 +1,7 @@
 """A rank's program and everything that it starts, in a process group that is terminated as a unit.
 
-When a container terminates, all of its processes are killed. Here the process group and a variable
-in each process's environment serve that purpose.
+When a container terminates, all of its processes are killed. Here, those processes are found by
+their process group, and by a variable in their environment.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ DRAIN_SECONDS = 2
 # The exit codes of a shell for a command that is missing, and for one that cannot be executed.
 NOT_FOUND, NOT_RUN = 127, 126
 
-# Number of last lines that are kept to show how a program ended, like a termination message.
+# Number of trailing output lines kept to show how a program ended, like a termination message.
 KEPT_LINES = 40
 
 Line = Callable[[str], None]
@@ -55,7 +55,7 @@ class ProcessGroup:
         return not self._over
 
     async def run(self) -> int:
-        """Run the program, and return its status as subprocess does: negative for a signal.
+        """Run the program, and return its status as subprocess does: a signal is a negative number.
 
         When the program has exited, kill all processes that it has started, as when a container
         terminates.
@@ -66,8 +66,8 @@ class ProcessGroup:
             self._over = True
 
     async def _run(self) -> int:
-        # asyncio's own pipe is not used. With it, `Process.wait` returns only when every process
-        # has closed the pipe, including those that have left the group.
+        # asyncio's own pipe is not used, because `Process.wait` would then return only when every
+        # process has closed the pipe, including processes that have left the group.
         reading, writing = os.pipe()
         try:
             self._process = await asyncio.create_subprocess_exec(

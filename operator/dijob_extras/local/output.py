@@ -27,7 +27,7 @@ COLOURS = (
 def open_printer(starts: Iterable[Start], folder: str) -> Iterator[Print]:
     """Return a function that prints a line of a rank, or of the run itself (None).
 
-    Each rank also gets a file in `folder`, unless it is "". Raises CliError (USAGE) if a file
+    Each rank also gets a file in `folder`, unless `folder` is "". Raises CliError (USAGE) if a file
     cannot be written.
     """
     known = list(starts)

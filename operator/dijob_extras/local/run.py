@@ -25,12 +25,12 @@ from dijob_extras.local.waiting import (
     running_ranks,
 )
 
-# Pauses before a restart. A kubelet waits 10 s, 20 s, ... up to 5 minutes, to protect the node. A
-# user at a terminal would only be kept waiting.
+# Pauses before a restart. A kubelet waits 10 s, 20 s, ... up to 5 minutes, to protect the node.
+# Here, such pauses would only keep the user at the terminal waiting.
 PAUSES: Final = (1.0, 10.0)
 INTERRUPTED: Final = "Interrupted"
 TIMED_OUT: Final = "TimedOut"
-# Time between SIGTERM and SIGKILL if the template sets none: the default of Kubernetes.
+# Time between SIGTERM and SIGKILL if the template does not set it: the default of Kubernetes.
 GRACE_SECONDS: Final = 30.0
 
 Print = Callable[[Start | None, str], None]
@@ -80,8 +80,8 @@ class Run:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._pausing: set[int] = set()
         self._ends: asyncio.Queue[tuple[ProcessGroup, int] | LocalRunEnd] = asyncio.Queue()
-        # Ranks to restart. None of them starts before all of them have exited, because a rank of
-        # the new world must not meet a rank of the old world.
+        # Ranks to restart. None of these ranks starts before all of them have exited, because a
+        # rank of the new world must not meet a rank of the old world.
         self._again: set[int] = set()
         self._failures: dict[int, int] = {}
         self._interrupted = False

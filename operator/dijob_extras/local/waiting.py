@@ -56,7 +56,9 @@ def report_running(left: Sequence[RunningRank], since: str, seconds: float, then
 
 
 class EndWait:
-    """Reports running ranks at growing intervals. `left` returns the ranks that are running now."""
+    """Reports running ranks at growing intervals. `left` returns the ranks that are currently
+    running.
+    """
 
     def __init__(
         self, left: Callable[[], Sequence[RunningRank]], say: Callable[[str], None]
@@ -75,7 +77,7 @@ class EndWait:
         def tell(pause: float) -> None:
             if text := report_running(self._left(), since, loop.time() - began, then):
                 self._say(text)
-                # The interval doubles, so that a long training does not fill the terminal.
+                # The interval doubles, so that a long training run does not fill the terminal.
                 self._timer = loop.call_later(2 * pause, tell, 2 * pause)
 
         self._timer = loop.call_later(first, tell, first)

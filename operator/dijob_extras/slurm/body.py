@@ -1,4 +1,4 @@
-"""Reads the commands of a batch script other than its steps.
+"""Reads the commands of a batch script that are not steps.
 
 If a command sets variables or the working directory, the DIJob sets them too. Other commands have
 no counterpart in a DIJob, and get a note with advice unless they have no effect on the program.

@@ -1,4 +1,4 @@
-"""Computes the number of pods and the resources of each one.
+"""Computes the number of pods and the resources of each pod.
 
 Slurm counts nodes and tasks. Each task becomes a pod, so amounts per node or per job are divided
 among the pods.

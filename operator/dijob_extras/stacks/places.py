@@ -144,8 +144,8 @@ def _find_position(process: PythonProcess) -> tuple[Frame, Frame | None]:
 def _group_key(process: PythonProcess) -> object:
     """Return the key of a group: the line of the program's own code, and the innermost function.
 
-    The line of the innermost function is left out, because a library that waits in a loop is at
-    another line each time.
+    The line of the innermost function is left out, because a library that waits in a loop is at a
+    different line each time.
     """
     inner, own = _find_position(process)
     line = (own.name, own.file, own.line) if own else ()
@@ -169,7 +169,7 @@ def summarize_groups(found: Sequence[StackGroup]) -> str:
     if len(first.members) > sum(len(one.members) for one in others):
         rest = ", ".join(one.who for one in others)
         return f"most processes are at the same position, and may be waiting for {rest}"
-    return f"the processes are at {len(found)} different positions, with no majority at any of them"
+    return f"the processes are at {len(found)} different positions, and none has a majority"
 
 
 def explain_halt(process: PythonProcess) -> tuple[str, str] | None:

@@ -92,7 +92,7 @@ def _join(lines: list[str]) -> str:
 
 
 def summarize_failure(job: Job) -> str:
-    """Return the first failure of a job that has failed as a sentence; "" if there is none."""
+    """Return, as a sentence, the first failure of a job that has failed; "" if there is none."""
     first = job.status.first_failure
     if first is None or job.phase != Phase.FAILED:
         return ""
@@ -116,7 +116,9 @@ def describe_failure(job: Job, pods: Iterable[RankPod]) -> dict[str, Any] | None
 
 
 def _longest_output(first: FirstFailure, pods: Iterable[RankPod]) -> str:
-    """Return the end of the output. The pod keeps 4096 characters of it, and the status fewer."""
+    """Return the end of the output. The pod keeps 4096 characters of the output, and the status
+    keeps fewer.
+    """
     known = plain_text(first.message).strip()
     for pod in pods:
         text = plain_text(str(pod.end.get("message") or "")).strip()

@@ -2,7 +2,7 @@
 
 There is one watch of the jobs, and for each open job the feed of `kubectl dijob watch`. The hub
 also remembers what it has seen, because a status has only the last progress and the last loss. In a
-cluster, each user has hubs of their own (cluster/sessions.py).
+cluster, each user has separate hubs (cluster/sessions.py).
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _ANSWER_SECONDS: Final = 4.0
 _BEAT_SECONDS: Final = 1.0
 # The shortest time between two updates of a page. A starting job changes many times per second.
 _PACE_SECONDS: Final = 0.2
-# The totals change with the time, not only with the jobs.
+# The totals also change while time passes, not only when a job changes.
 _TOTALS_SECONDS: Final = 5.0
 # No cluster has this many jobs. The command also forgets jobs that were deleted.
 _MOST_JOBS: Final = 100_000
@@ -55,10 +55,11 @@ class Hub:
         cluster: str = "",
         shared: tuple[JobMemories, str] | None = None,
     ) -> None:
-        """`cluster` is the name of the cluster; without it, the page shows the address.
+        """`cluster` is the name of the cluster; without a name, the page shows the cluster's
+        address.
 
-        `shared` are memories that outlive this hub, with a prefix for its keys. They contain only
-        jobs whose page was opened, not all jobs of the list.
+        `shared` contains memories that outlive this hub, and the prefix of this hub's keys in them.
+        The memories contain only jobs whose page was opened, not all jobs of the list.
         """
         self.client, self.everywhere, self.measure = client, everywhere, measure
         self._cluster, self._shared = cluster, shared

@@ -124,7 +124,9 @@ def _first_number(sections: Mapping[str, Sequence[str]], names: Iterable[str]) -
 def _find_value(
     sections: Mapping[str, Sequence[str]], names: Iterable[str], keys: Iterable[str]
 ) -> Decimal | None:
-    """Return the value of the first of the keys that occurs in a file of lines `KEY VALUE`."""
+    """Return the value of the first of the keys that is present in a file with lines of the form
+    `KEY VALUE`.
+    """
     for name in names:
         values = dict(line.split(" ", 1) for line in sections.get(name, ()) if " " in line)
         for key in keys:

@@ -16,8 +16,8 @@ from dijob.pod import RENEWAL_CODE
 # fits into memory.
 MOST_POINTS: Final = 1000
 MOST_STEPS: Final = 200
-# How long a rank is shown as failed. Its container may run again within a second, too fast for a
-# user to notice.
+# How long a rank is shown as failed. Its container may be running again within a second, too soon
+# for a user to notice.
 FELL_SECONDS: Final = 4.0
 
 

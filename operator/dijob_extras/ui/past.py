@@ -117,7 +117,7 @@ def _goodput_percent(one: JobRecord) -> int | None:
 
 
 def _point(one: CurvePoint) -> Json:
-    """Return a point of the curve in the form of the page of a running job."""
+    """Return a point of the curve in the form that the page of a running job uses."""
     return {
         "time": one.time,
         "iteration": one.iteration,

@@ -23,7 +23,7 @@ _HOST = "127.0.0.1"
 @dataclass(frozen=True)
 class Wish:
     """The options of the command. Port 0 means a free one. With `measure`, the use of resources is
-    also read in the pods.
+    also measured in the pods.
     """
 
     everywhere: bool = False

@@ -42,7 +42,7 @@ async def read_log(client: AsyncClient, name: str, rank: int | None) -> AsyncGen
 
 
 async def tail_log(client: AsyncClient, name: str, rank: int | None) -> Messages:
-    """Yield the last lines of a rank (None for all), then new ones until the job has finished."""
+    """Yield the last lines of a rank (None for all), then new lines until the job has finished."""
     try:
         over = (await client.get(name)).finished
         ranks = None if rank is None else frozenset({rank})

@@ -23,9 +23,11 @@ class NamespaceTotal:
     jobs: int = 0
     active: int = 0
     uncounted: int = 0
-    """Jobs whose time or size is unknown: no operator has counted it, or the spec is invalid."""
+    """Jobs whose time or size is unknown, because no operator has counted the time or the spec is
+    invalid.
+    """
     gpus: int = 0
-    """GPUs of the jobs that have pods on nodes now."""
+    """GPUs of the jobs that currently have pods on nodes."""
     held: int = 0
     """GPU seconds from the assignment of nodes to the end of the job."""
     productive: int = 0
@@ -81,7 +83,8 @@ def _size_of(job: Job) -> tuple[int, int] | None:
 
 
 def sum_by_namespace(jobs: Iterable[Job], now: datetime) -> Mapping[str, Any]:
-    """Return the totals of each namespace, the one with the most GPU hours first, and their sum.
+    """Return the totals of each namespace, in descending order of GPU hours, and the sum of all
+    totals.
 
     The goodput of a namespace is the mean of its jobs, weighted by the number of their ranks.
     """

@@ -25,7 +25,7 @@ _LABELS: Final = {"cpu": "CPU", "memory": "memory"}
 
 @dataclass(frozen=True)
 class Use:
-    """What a container uses: CPUs and bytes of memory, and its GPUs."""
+    """What a container uses: CPUs, memory in bytes, and GPUs."""
 
     amounts: Amounts = field(default_factory=dict)
     gpus: tuple[GpuUse, ...] = ()
@@ -75,8 +75,8 @@ def add_measured(
     now: Mapping[str, Measurement],
     before: Mapping[str, Measurement],
 ) -> Usage:
-    """Return the usage from the metrics API, completed with measurements by the names of pods. The
-    API's numbers take precedence, because `kubectl top` shows the same ones.
+    """Return the usage of each pod by name, from the metrics API and from measurements. The API's
+    numbers take precedence, because `kubectl top` shows the same ones.
     """
     found = dict(known)
     for pod in pods:
@@ -120,7 +120,7 @@ def _describe_one(kind: str, value: Decimal, pod: RankPod) -> str:
     main: Mapping[str, Any] = next(found, {})
     resources = main.get("resources") or {}
     given = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-    # Rounded: the API reports nanocores and kibibytes.
+    # The amounts are rounded, because the API reports nanocores and kibibytes.
     text = f"{_LABELS[kind]} {format_amount(kind, round(value, 2 if kind == 'cpu' else 0))}"
     return (
         f"{text} of {format_amount(kind, parse_quantity(given[kind]))}" if kind in given else text

@@ -196,7 +196,7 @@ OF_PODS: dict[str, Case] = {
         "isolation",
         evidence(up=False, pods=[pod(0)]),
         OK,
-        "there is nothing to check: no two ranks that connect to each other are running",
+        "there is nothing to check: no two running ranks connect to each other",
     ),
     "isolated, because it has just started": Case(
         "isolation",

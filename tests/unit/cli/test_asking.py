@@ -156,7 +156,7 @@ def test_a_job_that_is_accepted_and_fits(apiserver: Apiserver) -> None:
         pytest.param(
             PODS,
             status(403, 'cannot create resource "pods"'),
-            "pods: you may not create pods",
+            "pods: you lack permission to create pods",
             "unknown",
             id="no permission to create pods",
         ),
@@ -170,14 +170,14 @@ def test_a_job_that_is_accepted_and_fits(apiserver: Apiserver) -> None:
         pytest.param(
             NODES,
             status(403, "no"),
-            "may not list nodes",
+            "lack permission to list nodes",
             "unknown",
             id="no permission to list nodes",
         ),
         pytest.param(
             QUOTAS,
             status(403, "no"),
-            "quotas: you may not",
+            "quotas: you lack permission to",
             "unknown",
             id="no permission to list quotas",
         ),
@@ -201,7 +201,7 @@ def test_answers(apiserver: Apiserver, call: str, answer: Answer, said: str, ver
         ),
         pytest.param(
             status(403, 'cannot create resource "podgroups"'),
-            "podgroups: you may not create them here",
+            "podgroups: you lack permission to create them here",
             "unknown",
             id="no permission to create PodGroups",
         ),

@@ -121,7 +121,7 @@ async def test_scale_does_not_need_permission_to_read_the_job(
     ("phase", "code", "words"),
     [
         ("Pending", Exit.FAILED, "no rank has a log yet: add --follow"),
-        ("Succeeded", Exit.NOT_FOUND, "its pods are deleted, and so are their logs"),
+        ("Succeeded", Exit.NOT_FOUND, "its pods have been deleted, and their logs with them"),
     ],
 )
 async def test_logs_of_a_job_without_logs_fail(

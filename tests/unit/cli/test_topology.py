@@ -183,7 +183,7 @@ def test_its_words() -> None:
         ),
         pytest.param(
             Fault(silent=(2, 1, 0, 0)),
-            "(node 0) port 50515: rank 2 sends data that is not acknowledged",
+            "(node 0) port 50515: rank 2 is sending data that is not acknowledged",
             id="silent",
         ),
         pytest.param(

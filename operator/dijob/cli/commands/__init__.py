@@ -10,7 +10,7 @@ from typing import Final
 
 # The module of each command and the first line of its help, in the order in which `--help` lists
 # them. The text is repeated here because listing the commands must not import their modules; a test
-# compares both.
+# compares the two copies.
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "run": ("run", "Create a job from an image and a command, with your code."),
     "apply": ("apply", "Create or update the objects in files with server-side apply."),

@@ -77,8 +77,8 @@ def apply_command(where: Where, **given: Unpack[ApplyOptions]) -> None:
 
     async def act(client: "AsyncClient") -> list[Body]:
         await _reject_invalid_pods(client, bodies)
-        # Objects are applied in the order of the files, because those that a job needs usually
-        # precede the job.
+        # Objects are applied in the order of the files, because the objects that a job needs
+        # usually come before the job.
         force = given["force_conflicts"]
         return [await client.apply_body(body, dry_run=trial, force=force) for body in bodies]
 
@@ -139,8 +139,8 @@ async def _reject_invalid_pods(client: "AsyncClient", bodies: Sequence[Body]) ->
 
     for body in filter(is_job, bodies):
         rejected: list[str] = []
-        # It is not an error if the dry run is impossible, for example without permission. The job's
-        # conditions then report a rejected pod.
+        # It is not an error if the dry run is impossible, for example because a permission is
+        # missing. The job's conditions then report a rejected pod.
         with suppress(DijobError):
             rejected = await misshapen_pods(client, JobFile("the file", body))
         if rejected:

@@ -8,9 +8,9 @@ from typing import Final
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-# The variable by which a shell requests completions. click would derive a different variable from
-# each name of the program. The variable is fixed here, so that both names share one completion
-# script.
+# The environment variable with which a shell requests completions. click would derive a different
+# variable from each name of the program. The variable is fixed here, so that both names share one
+# completion script.
 COMPLETE_VARIABLE: Final = "_DIJOB_COMPLETE"
 SHELLS: Final = ("bash", "zsh", "fish")
 PROGRAMS: Final = ("dijob", "kubectl-dijob")

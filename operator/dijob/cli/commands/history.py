@@ -36,7 +36,7 @@ def _filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--limit", type=click.IntRange(1, 500), default=100, show_default=True,
                      help="List at most this many jobs."),
         click.option("--owner", default="", metavar="OWNER",
-                     help="Only jobs of this owner, as -o wide shows it."),
+                     help="Only jobs of this owner, as shown by -o wide."),
         click.option("--since", type=options.DURATION, metavar="DURATION",
                      help="Only jobs that ended at most this long ago, for example 7d."),
         click.option("--phase", "phases", multiple=True, metavar="OUTCOME",
@@ -49,10 +49,10 @@ def _filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--logs", is_flag=True, help="Print the ends of the job's logs.")
+@click.option("--logs", is_flag=True, help="Print the end of each log of the job.")
 @click.option("--rank", type=click.IntRange(0), help="With --logs: only the log of this rank.")
 @click.option(
-    "--uid", default="", help="UID of the job, if several had this name. Default: newest."
+    "--uid", default="", help="UID of the job, if several had this name. Default: the newest."
 )
 @_filter_options
 @options.list_options
@@ -73,9 +73,10 @@ def history_command(
 ) -> None:
     """List the jobs that the history has recorded, or show one of them.
 
-    The history keeps the spec, the outcome, the progress and the ends of the logs of jobs that have
-    been deleted. It must be enabled in the operator's chart (history.enabled). You see only the
-    jobs of namespaces in which you may list DIJobs, and logs only where you may read logs of pods.
+    For jobs that have been deleted, the history keeps the spec, the outcome, the progress and the
+    end of each log. It must be enabled in the operator's chart (history.enabled). You see only jobs
+    in namespaces in which you have permission to list DIJobs. Logs also require permission to read
+    the logs of pods.
 
     \b
     Example:

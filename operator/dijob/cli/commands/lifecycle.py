@@ -98,8 +98,8 @@ def restart_command(where: Where, name: str, **given: Unpack[RestartOptions]) ->
 def keep_manifests(name: str, namespace: str, bodies: Sequence[Body]) -> Iterator[None]:
     """Keep the manifests in a file while the context is active.
 
-    The old job is deleted before the new one is created, so the job would otherwise be lost after
-    an error or Ctrl-C in between. The file is deleted on success.
+    The old job is deleted before the new one is created. Without the file, an error or Ctrl-C in
+    between would lose the job. The file is deleted on success.
     """
     from dijob.client import dump
 

@@ -38,9 +38,9 @@ COLOURS: Final = (
 class Prefix:
     """The format of log lines.
 
-    `width` is the number of digits of the highest rank, or 0 for no prefix if only one rank is
-    shown. In a terminal, the prefix has the color of its rank. `raw` keeps control characters,
-    which a terminal would otherwise not receive.
+    `width` is the number of digits of the highest rank, or 0 if only one rank is shown, which needs
+    no prefix. In a terminal, the prefix has the color of its rank. `raw` keeps control characters,
+    which are otherwise removed from the output to a terminal.
     """
 
     width: int = 0
@@ -49,7 +49,7 @@ class Prefix:
     raw: bool = False
 
     def of(self, ranks: Collection[int] | None, size: int) -> "Prefix":
-        """Return the format for some ranks (None for all) of a job with `size` ranks."""
+        """Return the line format for the given ranks (None for all) of a job with `size` ranks."""
         # The size is 0 until the operator has observed the job. In that case, several ranks are
         # assumed.
         shown = len(ranks) if ranks is not None else max(size, 2)
@@ -63,7 +63,7 @@ class Prefix:
         if not self.width:
             return stamp + text
         mark = f"[{line.rank:>{self.width}}]"
-        # Only the prefix gets the rank's color, because the line may have colors of its own.
+        # Only the prefix gets the rank's color, because the line may have its own colors.
         if self.terminal:
             mark = click.style(mark, fg=COLOURS[line.rank % len(COLOURS)])
         return f"{mark} {stamp}{text}"
@@ -194,12 +194,14 @@ async def _print_lines(
 async def _check_log_exists(client: "AsyncClient", job: "Job", chosen: "LogOptions") -> None:
     """Raise CliError if none of the ranks has a log, because the command would print nothing."""
     pods = [pod for pod in await client.pods(job) if chosen.wants(pod.rank, pod.task)]
-    # A container that waits to be restarted has the log of its last run.
+    # A container that is waiting to be restarted still has the log of its last run.
     if any(pod.started or pod.restarts for pod in pods):
         return
     state = f"job {job.name} is {job.phase}: {job.message.rstrip('.')}"
     if job.finished:
-        raise CliError(f"{state}; its pods are deleted, and so are their logs", Exit.NOT_FOUND)
+        raise CliError(
+            f"{state}; its pods have been deleted, and their logs with them", Exit.NOT_FOUND
+        )
     raise CliError(f"{state}; no rank has a log yet: add --follow to wait for it")
 
 

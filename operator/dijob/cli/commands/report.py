@@ -16,7 +16,8 @@ from dijob.cli.printing import echo, format_object, write_file
     "--svg",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Also write an SVG diagram to this file, with a bar for the time of each rank.",
+    help="Also write an SVG diagram to this file, with one bar per rank that shows how the rank has"
+    " spent its time.",
 )
 @options.output_option("table", "json", "yaml")
 @options.cluster_options

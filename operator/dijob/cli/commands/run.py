@@ -47,7 +47,8 @@ def _pairs(
 ) -> Callable[[click.Context, click.Parameter, Sequence[str]], Pairs]:
     """Return a callback that splits the values of an option, such as NAME=VALUE.
 
-    If `path`, the second part must be an absolute path. If `optional`, it may be missing.
+    If `path` is true, the second part must be an absolute path. If `optional` is true, it may be
+    missing.
     """
 
     def split(context: click.Context, option: click.Parameter, given: Sequence[str]) -> Pairs:
@@ -63,8 +64,8 @@ def _pairs(
     return split
 
 
-# The options that become the manifest. They have the names of RunRequest's fields. All other
-# options control this command.
+# The options that become the manifest. These options have the same names as RunRequest's fields.
+# All other options control this command.
 _JOB_OPTIONS = (
     click.option("--image", help="Image of all pods."),
     click.option(
@@ -78,7 +79,7 @@ _JOB_OPTIONS = (
         help="Start when this many pods have addresses.",
     ),
     click.option(
-        "--max-replicas", type=click.IntRange(min=1), help="The job can be scaled to this size."
+        "--max-replicas", type=click.IntRange(min=1), help="The job can be scaled up to this size."
     ),
     click.option("--workers", type=click.IntRange(min=1), help="Number of processes in each pod."),
     click.option(
@@ -121,7 +122,8 @@ _JOB_OPTIONS = (
         multiple=True,
         metavar="NAME[:/PATH]",
         callback=_pairs(":", "NAME or NAME:/PATH", path=True, optional=True),
-        help="Secret whose keys become environment variables, or files in PATH. Repeatable.",
+        help="Secret whose keys become environment variables, or files in the folder"
+        " PATH. Repeatable.",
     ),
     click.option(
         "--label",
@@ -237,7 +239,7 @@ def run_command(
     if not given["image"] or not command:
         raise CliError(
             f"--image and a COMMAND are required{f' with {shaped[0]}' if shaped else ''}: only"
-            " `run NAME --code DIR --replace` uses those of the job",
+            " `run NAME --code DIR --replace` reuses those of the existing job",
             Exit.USAGE,
         )
     check_cpu(given["cpu"])
@@ -313,7 +315,7 @@ def _read_code(place: str) -> "Code":
 
 
 def _follow(where: Where, name: str, timeout: float | None) -> None:
-    """Print the logs until the job ends, and its state on stderr until it runs."""
+    """Print the logs until the job ends, and its state on stderr until it is running."""
     narrate = Narrator()
 
     def seen(job: "Job") -> None:

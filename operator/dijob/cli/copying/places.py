@@ -174,7 +174,7 @@ def helper_manifest(
     true.
 
     The pod does not have the job's labels, so the operator does not mistake it for a rank. The job
-    owns the pod, so that the pod is deleted with the job if the command has not deleted it before.
+    owns the pod, so if the command fails to delete the pod, the pod is deleted with the job.
     """
     pods = job.pod_set_of(source.rank)
     container = {

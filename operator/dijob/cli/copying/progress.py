@@ -1,7 +1,7 @@
 """Shows the progress of a copy on stderr.
 
-In a terminal, the progress is a single line that is overwritten. Otherwise a line is printed every
-10 s, so that a log does not fill up.
+In a terminal, the progress is a single line that is overwritten. Otherwise a line is printed only
+every 10 s, so that a log does not fill up.
 """
 
 import sys
@@ -49,7 +49,8 @@ class CopyProgress:
         """The progress so far, such as "1.0 MiB of 4.0 MiB, 25 %"."""
         if not self._whole:
             return format_size(self._count)
-        # tar's headers make the stream larger than the files, so 100 % would be shown too early.
+        # tar's headers make the stream larger than the files, so without this limit, 100 % would be
+        # shown before the copy is complete.
         share = min(99, 100 * self._count // self._whole)
         return (
             f"{format_size(min(self._count, self._whole))} of {format_size(self._whole)}, {share} %"

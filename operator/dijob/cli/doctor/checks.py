@@ -87,13 +87,13 @@ def count_problems(found: Findings) -> int:
 
 
 def if_it_hangs(evidence: Evidence) -> str:
-    """Return advice for a hanging job; "" if no rank runs, or if the advice was followed."""
+    """Return advice for a hanging job; "" if no rank is running, or if the advice was followed."""
     asks = evidence.report is not None and not evidence.added
     return of_programs.hang_commands(evidence) if asks else ""
 
 
 def format_checklist(job: str, found: Findings, if_hangs: str = "") -> str:
-    """Format the checklist, with each remedy below its finding and a summary line. If no problem
+    """Format the checklist and a summary line, with each remedy below its finding. If no problem
     was found, the line ends with what to do if the job hangs.
     """
     # Every status except "ok" is in capitals, so that problems stand out without colors.

@@ -40,8 +40,8 @@ from dijob.names import CLAIM, MANAGER, Addressing
 # A healthy operator updates the status within a second or two.
 _SETTLE_SECONDS: Final = 5.0
 _LOG_SECONDS: Final = 20.0
-# Many users lack permission to list these objects. Without these lists, only a remedy or a single
-# check is less precise.
+# Many users lack permission to list these objects. If such a list is missing, only a remedy or a
+# single check becomes less precise.
 _LISTS: Final = {
     "policies": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
     "budgets": "/apis/policy/v1/namespaces/{}/poddisruptionbudgets",
@@ -73,7 +73,7 @@ async def collect_evidence(
     if known.model and not job.finished:
         engine = engine_of_pods(known.model, pods)
         known = replace(known, queue=await find_queue(client.connection, known.model, engine))
-    # Extensions may list the pods' processes. These lists must not contain the processes that the
+    # Extensions may list the pods' processes. Such a list must not contain the processes that the
     # probes start, so the extensions run before the probes.
     known = replace(known, added=[await collect(client, job, pods) for collect in extensions])
     if known.model is None or job.finished or not any(pod.running for pod in pods):
@@ -92,7 +92,7 @@ async def collect_evidence(
 async def _read_state(
     client: AsyncClient, name: str, refused: dict[str, str]
 ) -> tuple[Job, Sequence[RankPod], Json | None, bool]:
-    """Return the job, its pods, the claim of its namespace, and True if no operator serves the job.
+    """Return the job, its pods, the claim of its namespace, and whether no operator serves the job.
 
     The operator needs a moment after each change, so a stale status is read a second time.
     """
@@ -147,7 +147,7 @@ def _status_writes(job: Job) -> list[Json]:
 
 
 def _written_by_hand(claim: Json) -> bool:
-    """Whether a client other than an operator wrote the holder of a claim."""
+    """Whether a client other than an operator set a claim's holder."""
     writers = {
         one.get("manager")
         for one in claim["metadata"].get("managedFields") or ()
@@ -192,7 +192,7 @@ async def _last_printed(
 
 
 async def _read_report(client: AsyncClient, name: str) -> Report | None:
-    # The job can end while its evidence is collected. Then it has no connections to report.
+    # The job can end while its evidence is being collected. Then it has no connections to report.
     try:
         return await looking.observe_connections(client, name)
     except CliError:
@@ -217,7 +217,7 @@ async def _probe_pods(
             return pod.rank, probe.Probe(problem=answer.problem)
         return pod.rank, probe.parse_answer(answer.text, (begin, end))
 
-    # Each exec is a connection through the API server to a kubelet, so only some run at a time.
+    # Each exec is a connection through the API server to a kubelet, so only a few run at a time.
     slots = asyncio.Semaphore(16)
     return dict(await asyncio.gather(*(one(pod) for pod in pods if pod.running)))
 

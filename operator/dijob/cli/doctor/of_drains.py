@@ -101,8 +101,8 @@ def _miscounted(budget: Budget, pods: list[RankPod], evidence: Evidence) -> Find
     if not causes:
         return None
     return problem(
-        f"PodDisruptionBudget {name_of(budget)} allows no eviction now: Kubernetes computes it from"
-        f" {size}, but {' and '.join(causes)}",
+        f"PodDisruptionBudget {name_of(budget)} currently allows no eviction: Kubernetes computes"
+        f" it from {size}, but {' and '.join(causes)}",
         _REMEDY,
     )
 

@@ -246,7 +246,7 @@ def _edge_remedy(evidence: Evidence, edge: Edge) -> str:
 
 
 def check_isolation(evidence: Evidence) -> Iterator[Finding]:
-    """Check that each running rank has at least one of its connections.
+    """Check that at least one connection of each running rank is up.
 
     A DI-engine process that finds no peers does not fail, but trains alone. Only its missing
     connections show this.
@@ -279,7 +279,7 @@ def check_isolation(evidence: Evidence) -> Iterator[Finding]:
             " Parallel.runner",
         )
     elif not edges_of:
-        yield ok("there is nothing to check: no two ranks that connect to each other are running")
+        yield ok("there is nothing to check: no two running ranks connect to each other")
     elif not runs & edges_of.keys():
         yield ok("there is nothing to check yet: the ranks have just started")
     else:

@@ -61,7 +61,7 @@ def check_output(evidence: Evidence) -> Iterator[Finding]:
 
 
 def hang_commands(evidence: Evidence) -> str:
-    """Return the commands that show what a hanging program does; "" if there are none."""
+    """Return the commands that show what a hanging program is doing; "" if there are none."""
     return "; ".join(f"kubectl dijob doctor {evidence.job.name} {hint}" for hint in evidence.hints)
 
 

@@ -30,7 +30,7 @@ _BLOCKED = "the job recovers once the old pod is gone: see the check `terminatin
 _GC_FINALIZERS = ("foregroundDeletion", "orphan")
 # An old pod that terminates within this time is normal, and needs no finding.
 _SOON_SECONDS = 30.0
-# From this age on, a container that has not started is reported.
+# A container that has still not started after this time is reported.
 PULL_SECONDS: Final = 30
 _PULL_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 # Exit codes that are not failures (143: SIGTERM). In a main container, 85 is not a failure either:
@@ -43,7 +43,7 @@ _OUT_OF_MEMORY, _UNKNOWN = "OOMKilled", "ContainerStatusUnknown"
 
 
 def check_conditions(evidence: Evidence) -> Iterator[Finding]:
-    """Report the conditions that are problems, with the remedies of the operator's catalog."""
+    """Report the conditions that are problems, with the remedies from the operator's catalog."""
     job = evidence.job
     unserved = not job.manager and (evidence.unserved or not job.status.phase)
     bad = [_unserved_finding(evidence)] if unserved else []
@@ -69,7 +69,7 @@ def _manager_finding(job: Job) -> Finding:
         return ok(f"{text}; the status is that of {job.manager}")
     return problem(
         f"{text}; {job.manager} has not written a status yet",
-        f"check that {job.manager} is running and responsible for this job; if the operator is to"
+        f"check that {job.manager} is running and responsible for this job; if the operator should"
         " manage it, create the job again without spec.managedBy",
     )
 
@@ -262,8 +262,9 @@ def check_images(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _slow_starts(evidence: Evidence) -> dict[str, list[int]]:
-    """Return, by image, the ranks whose container has not started although the pod has been ready
-    for containers for a while. The status of a pod does not say that an image is being pulled.
+    """Return, for each image, the ranks whose container has still not started some time after the
+    pod became ready to start containers. The status of a pod does not say that an image is being
+    pulled.
     """
     found = dict[str, list[int]]()
     for pod, one in evidence.containers():

@@ -191,7 +191,7 @@ class _Asking:
                 FitFinding(NO, f"the cluster does not serve {row.kind} of {row.api}: {row.switch}")
             ]
         if _lacks_permission_to_create(error):
-            text = f"{row.plural}: you may not create them here, so this was not checked"
+            text = f"{row.plural}: you lack permission to create them here, so this was not checked"
             return [FitFinding(UNKNOWN, text)]
         return [FitFinding(NO, f"the cluster rejects the {row.kind}: {_error_message(error)}")]
 
@@ -216,13 +216,16 @@ class _Asking:
         """Check which images and how much room the nodes have."""
         nodes = await self._list(_NODES)
         if nodes is None:
-            text = "nodes: you may not list nodes, so room and images were not checked"
+            text = "nodes: you lack permission to list nodes, so room and images were not checked"
             return [FitFinding(UNKNOWN, text)]
         uses = [(one.pod, use) for one in job.pod_sets for use in images_of(one.pod)]
         images = into_images(uses, free_resources(nodes, ()))
         pods = await self._list(PODS)
         if pods is None:
-            text = "nodes: you may not list the pods of all namespaces, so room was not checked"
+            text = (
+                "nodes: you lack permission to list the pods of all namespaces,"
+                " so room was not checked"
+            )
             return [*images, FitFinding(UNKNOWN, text)]
         engine = engine_of(job, Options().engine, ())
         together = 0 if engine in (Engine.NONE, Engine.KUEUE) else job.spec.gang_minimum
@@ -241,7 +244,7 @@ class _Asking:
             ranges = [one["metadata"]["name"] for one in found or ()]
             return changed_requests(accepted, ranges)
         if found is None:
-            text = "limit ranges: you may not list them, so this was not checked"
+            text = "limit ranges: you lack permission to list them, so this was not checked"
             return [FitFinding(UNKNOWN, text)]
         return [
             FitFinding(
@@ -255,7 +258,11 @@ class _Asking:
     async def _quotas(self, job: DIJob, specs: Sequence[Data]) -> list[FitFinding]:
         found = await self._list(_QUOTAS, job.metadata.namespace)
         if found is None:
-            return [FitFinding(UNKNOWN, "quotas: you may not list them, so this was not checked")]
+            return [
+                FitFinding(
+                    UNKNOWN, "quotas: you lack permission to list them, so this was not checked"
+                )
+            ]
         return into_quotas(specs, found, [names.KIND, *created_kinds(job, Options())])
 
     async def _list(self, kind: Resource, space: str = "") -> list[Data] | None:
@@ -310,7 +317,8 @@ def _lacks_permission_to_create(error: ApiError) -> bool:
 def _admitted_pods(job: DIJob, tried: Iterable[_TriedPod]) -> list[Data]:
     """Return the specs of all pods, with the cluster's defaults if the dry run has returned them.
 
-    A LimitRange or a webhook can add requests, which also count on nodes and in quotas.
+    A LimitRange or a webhook can add requests, which also count towards the nodes' capacity and the
+    quotas.
     """
     found = list[Data]()
     for pod_set, (_, pod, answer) in zip(job.pod_sets, tried, strict=True):
@@ -327,7 +335,7 @@ def _pod_findings(file: JobFile, tried: Iterable[_TriedPod]) -> list[FitFinding]
         # Status 403 has several causes: a permission that the user lacks but the operator has, or
         # an admission rule such as Pod Security, which also applies to the operator's pods.
         elif _lacks_permission_to_create(error):
-            text = "pods: you may not create pods here, so this was not checked"
+            text = "pods: you lack permission to create pods here, so this was not checked"
             return [FitFinding(UNKNOWN, text)]
         elif waits := _waits_for(file, error.message):
             text = f"pods: the {waits} of the file does not exist yet, so this was not checked"
@@ -338,7 +346,7 @@ def _pod_findings(file: JobFile, tried: Iterable[_TriedPod]) -> list[FitFinding]
 
 
 def _waits_for(file: JobFile, message: str) -> str:
-    """Return the object in the file that a pod cannot be created without; "" if there is none."""
+    """Return the object in the file without which a pod cannot be created; "" if there is none."""
     for kind in (SERVICE_ACCOUNT, PRIORITY_CLASS, RUNTIME_CLASS):
         for name in file.of_kind(kind):
             if "found" in message and kind.lower() in message.lower() and name in message:

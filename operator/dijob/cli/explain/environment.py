@@ -102,7 +102,7 @@ class MainProcess:
 
     @property
     def public(self) -> tuple[Variable, ...]:
-        """The variables that a program may read, without the internal ones."""
+        """The variables that a program may read, which excludes internal variables."""
         return tuple(one for one in self.variables if not one.name.startswith(_INTERNAL))
 
 

@@ -31,7 +31,7 @@ def with_names(message: str) -> str:
 def describe_bad_quantities(pod: Mapping[str, Any]) -> list[str]:
     """Return a message for each resource request or limit of a pod that is not a quantity.
 
-    Containers that the operator adds are left out, because they copy the main one's requests.
+    Containers that the operator adds are left out, because they copy the main container's requests.
     """
     return [
         f"{kind}[{position}].resources.{side}.{name}: {value} is not a quantity: write"

@@ -28,7 +28,7 @@ class ImageUse:
 
 
 def images_of(template: Body) -> list[ImageUse]:
-    """Return the images of the user's containers, without those that the operator adds."""
+    """Return the images of the user's containers, but not of containers that the operator adds."""
     found = list[ImageUse]()
     for key in ("initContainers", "containers"):
         for container in objects_in(template.get(key)):
@@ -47,7 +47,7 @@ def full_name(image: str) -> str:
     path, at, digest = name.partition("@")
     folder, _, last = path.rpartition("/")
     base, colon, tag = last.partition(":")
-    # A runtime lists an image with a digest without its tag.
+    # If an image is named by digest, a runtime lists it without its tag.
     return f"{folder}/{base}@{digest}" if at else f"{folder}/{base}:{tag if colon else 'latest'}"
 
 

@@ -1,4 +1,4 @@
-"""Looks up the objects that the pods of a job refer to, with the user's permissions.
+"""Looks up, with the user's permissions, the objects that the pods of a job refer to.
 
 Objects in the job's own file count as existing, because `apply` creates them with the job.
 """
@@ -98,7 +98,10 @@ class _Lookup:
             where = f" in namespace {self.namespace}" if row.namespaced else ""
             # The default StorageClass has no name until it is found, so a description replaces it.
             listed = ", ".join(sorted(name or "the default" for name in names))
-            text = f"{kind} {listed}: you may not read {row.plural}{where}, so this was not checked"
+            text = (
+                f"{kind} {listed}: you lack permission to read {row.plural}{where},"
+                " so this was not checked"
+            )
             yield FitFinding(UNKNOWN, text)
 
     async def _find(self, reference: ObjectReference) -> Data:

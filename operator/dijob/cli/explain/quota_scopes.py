@@ -43,7 +43,7 @@ def _has_priority(scope: Body, given: str) -> bool | None:
         "NotIn": given not in values,
         "Exists": bool(given),
         "DoesNotExist": not given,
-        # The entries of the field `scopes` have no operator.
+        # In the quota's field `scopes`, an entry is only a name, without a selector operator.
         "None": bool(given),
     }.get(str(scope.get("operator")))
 

@@ -49,13 +49,13 @@ class ObjectReference:
         return f"{self.kind} {self.name}" if self.name else f"a default {self.kind}"
 
     def joined(self, other: "ObjectReference") -> "ObjectReference":
-        """Return one reference for two references to the same object in the same pod."""
+        """Merge two references to the same object in the same pod into one."""
         missing = max(self.missing, other.missing, key=_SEVERITY.index)
         return replace(self, missing=missing, keys=self.keys | other.keys)
 
 
 def references_of(pods: Iterable[tuple[Body, int]]) -> list[ObjectReference]:
-    """Return the references of pods, each a spec and the number of pods with this spec."""
+    """Return the references of pods, given as pairs of a spec and the number of pods with it."""
     found: dict[tuple[str, str], ObjectReference] = {}
     for spec, count in pods:
         own: dict[tuple[str, str], ObjectReference] = {}

@@ -128,7 +128,7 @@ def _size_limits(job: DIJob, gang: Gang, options: Options) -> Data:
 
 
 def _environment_bytes(process: MainProcess) -> int:
-    """Return the size of the environment as the kernel counts it for its limit.
+    """Return the size of the environment, computed as the kernel does for its size limit.
 
     Each variable counts as NAME=VALUE and a NUL byte.
     """
@@ -151,7 +151,7 @@ def _drain_limits(job: DIJob) -> list[Data]:
 
 
 def budget_objects(job: DIJob) -> tuple[Data, ...]:
-    """Return the PodDisruptionBudgets of a job whose ranks all run."""
+    """Return the PodDisruptionBudgets that a job has while all of its ranks are running."""
     gang = gang_of(job)
     return tuple(
         budget.budget_manifest(

@@ -116,8 +116,8 @@ def _compare_dials(dials: Dials, world: ExpectedWorld, pods: Mapping[int, Probed
     found, why = _find_established(dialler, listener, to, addresses)
     if dialler.sockets is None:
         return [_counted_edge(dials, len(found), why or _explain_missing(dialler, listener, to))]
-    # With an owner for each connection, the missing worker can be named. Otherwise only the number
-    # of connections is compared.
+    # If the owner of each connection is known, the missing worker can be named. Otherwise only the
+    # number of connections is compared.
     owners = _find_owners(dialler.sockets, world.dials, dials.rank)
     owned = [owners(end) for end in found]
     if all(len(workers) == 1 for workers in owned) and len(owners.ports) >= len(dials.workers):
@@ -164,7 +164,7 @@ def _find_established(
             )
             return complete, reason
     silent = len(good) < len(near)
-    return good, f"rank {dialler.rank} sends data that is not acknowledged" if silent else ""
+    return good, f"rank {dialler.rank} is sending data that is not acknowledged" if silent else ""
 
 
 def _matching_connections(

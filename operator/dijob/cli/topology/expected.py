@@ -17,7 +17,7 @@ from dijob.topology import connected_from
 
 # torchrun's default (core/render/runtimes/torch.py).
 MASTER_PORT: Final = 29500
-# Represents the Redis server in place of a rank's number.
+# The number that represents the Redis server where a rank's number is expected.
 SERVER: Final = -1
 _MASTER_PORT_OPTION: Final = re.compile(
     r"--master[_-]port[= ](\d{1,5})\b|--rdzv[_-]endpoint[= ]\S*:(\d{1,5})\b"
@@ -121,8 +121,8 @@ def _expected_world(job: DIJob) -> ExpectedWorld:
 
 
 def _expected_dials(job: DIJob, gang: Gang, alive: Sequence[int]) -> list[Dials]:
-    """Return DI-engine's connections (k8s_parser.py makes those between pods, parallel.py the
-    others).
+    """Return DI-engine's connections. Its k8s_parser.py makes the connections between pods, and its
+    parallel.py makes all others.
     """
     workers, others, found = tuple(range(gang.workers)), set(alive), list[Dials]()
     for rank in alive:

@@ -58,7 +58,7 @@ COMMANDS: Final = (
 _ESTABLISHED: Final = "01"
 _LISTEN: Final = "0A"
 # The kernel doubles the timeout for each retransmission. After this many retransmissions, about 3 s
-# have passed without an acknowledgement, which is longer than a brief loss of packets.
+# have passed without an acknowledgement, which is longer than a brief loss of packets lasts.
 SILENT_AFTER: Final = 4
 
 

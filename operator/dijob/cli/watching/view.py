@@ -133,7 +133,7 @@ def _format_ago(event: Mapping[str, Any], now: datetime) -> str:
 
 
 def change_lines(view: Snapshot, begun: datetime) -> dict[str, str]:
-    """Return the lines for an output that is not a terminal, by the subject of each line.
+    """Return the lines for an output that is not a terminal, keyed by their subject.
 
     A caller prints a line only if it differs from the last line with the same subject. Events from
     before `begun` are marked, because they are printed at the start of the watch.

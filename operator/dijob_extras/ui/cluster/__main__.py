@@ -98,13 +98,13 @@ class ServeOptions:
     "--proxy-user",
     "proxy_users",
     multiple=True,
-    help="A user who may use the page, with the prefix. Can be repeated. Default: all.",
+    help="A user who may use the page, with --proxy-user-prefix. Can be repeated. Default: all.",
 )
 @click.option(
     "--proxy-group",
     "proxy_groups",
     multiple=True,
-    help="A group to impersonate, with the prefix. Can be repeated. Other groups are left out.",
+    help="A group to impersonate, with --proxy-group-prefix. Can be repeated. Others are left out.",
 )
 @click.option(
     "--kubeconfig", type=click.Path(exists=True), help="Kubeconfig file, to run outside a cluster."
@@ -136,7 +136,7 @@ async def _connect_as_proxy(kubeconfig: str | None) -> Connect:
 
 
 def _trust_proxy(given: dict[str, Any]) -> FindUser:
-    """Return the function that finds the user of a proxy's request, from the options."""
+    """Return the function, built from the options, that finds the user of a proxy's request."""
     file: str | None = given["proxy_secret_file"]
     if file is None:
         raise click.UsageError("--auth proxy needs --proxy-secret-file")

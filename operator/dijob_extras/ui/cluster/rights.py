@@ -47,7 +47,7 @@ class ReadRight:
 
 
 def list_rights(namespace: str, name: str = "") -> tuple[ReadRight, ...]:
-    """Return what a stream reads: the list of jobs, or with a name, one job with its logs."""
+    """Return what a stream reads: the list of jobs, or the job of this name and its logs."""
     watch = ReadRight("watch", DIJOBS.plural, namespace)
     if not name:
         return (ReadRight("list", DIJOBS.plural, namespace), watch)

@@ -1,8 +1,8 @@
 """The users who have the page open: the connection and the watches of each.
 
 Nothing is shared between users. The tabs of one user share a watch of the jobs. A watch ends with
-the last tab that shows it, and a connection with the last request of its user, so no credentials
-are kept.
+the last tab that shows it, and a connection ends with the last request of its user, so no
+credentials are kept.
 """
 
 import asyncio
@@ -33,7 +33,8 @@ from dijob_extras.ui.sse import Message, Messages
 
 # One tab has at most two streams, and a browser opens at most six connections with HTTP/1.
 MOST_STREAMS: Final = 24
-# The curves of this many jobs are kept, counted over all users. Each job takes at most 0.5 MB.
+# Progress curves are kept for this many jobs in total, for all users together. Each job takes at
+# most 0.5 MB.
 _MOST_MEMORIES: Final = 200
 # How many unknown credentials are checked at the same time, so that a client that guesses tokens
 # does not occupy the API server.
@@ -83,7 +84,7 @@ class UserSession:
 
     @asynccontextmanager
     async def following(self, namespace: str) -> AsyncIterator[Hub]:
-        """Return the hub that follows the jobs of a namespace ("": all), until the last exit."""
+        """Return the hub that follows the jobs of a namespace ("": all), until its last use."""
         if (found := self.hubs.get(namespace)) is None:
             hub = self.new_hub(namespace)
             found = self.hubs[namespace] = SharedHub(hub, asyncio.ensure_future(hub.run()))
@@ -178,7 +179,7 @@ class UserSessions:
     async def open_list(self, user: PageUser, namespace: str) -> AsyncIterator[PageSource]:
         """Return the source of the jobs in a namespace ("": all). Raises AccessDenied."""
         async with self._enter(user) as (session, _):
-            # The hub may already run for another tab, so the permission is checked now.
+            # The hub may already be running for another tab, so the permission is checked now.
             with _denied():
                 await check_list(session.client.connection, namespace)
             async with session.following(namespace) as hub:

@@ -48,7 +48,7 @@ class PageUser:
 
 @dataclass(frozen=True)
 class ProxyTrust:
-    """The headers in which a proxy sends the user, and which users it may name."""
+    """The headers in which a proxy names the user, and the users whom the proxy may name."""
 
     user_header: str = "X-Forwarded-User"
     groups_header: str = "X-Forwarded-Groups"
@@ -56,9 +56,9 @@ class ProxyTrust:
     user_prefix: str = ""
     group_prefix: str = ""
     users: frozenset[str] = frozenset()
-    """The users that may be impersonated, with the prefix. Empty: all."""
+    """The users who may be impersonated, with `user_prefix`. If there are none, all may be."""
     groups: frozenset[str] = frozenset()
-    """The groups that may be impersonated, with the prefix. Other groups are left out."""
+    """The groups that may be impersonated, with `group_prefix`. Other groups are left out."""
 
 
 Headers = CIMultiDictProxy[str]
