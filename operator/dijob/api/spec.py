@@ -157,8 +157,9 @@ class Spec(Written):
     field is absent, they are kept."""
     stall_seconds: Annotated[StallSeconds | None, Mutable.UNTIL_ENDED] = None
     """If the training makes no progress for this long while all ranks are Ready, the condition
-    ProgressStalled says since when, at which iteration, and where the programs are. If the field is
-    absent, nothing is checked. Use at least 300; docs/progress.md has measurements."""
+    ProgressStalled says when and at which iteration progress stopped, and what the programs are
+    executing. If the field is absent, nothing is checked. Use at least 300; docs/progress.md
+    has measurements."""
     stall_policy: Annotated[StallPolicy | None, Mutable.UNTIL_ENDED] = None
     """What happens when stallSeconds have passed without progress. Report: only the condition is
     set. Restart: the slowest task or rank also restarts, but only once in the life of the job. This

@@ -86,8 +86,8 @@ RESTARTS = Counter(
 )
 STALLED = Gauge(
     "dijob_jobs_stalled",
-    "Number of DIJobs whose training makes no progress now (the condition ProgressStalled is True,"
-    " and the job has not ended).",
+    "Number of DIJobs whose training is currently making no progress (the condition ProgressStalled"
+    " is True, and the job has not ended).",
     registry=REGISTRY,
 )
 FINISHED = Counter(
@@ -142,7 +142,8 @@ JOB_PROGRESS = Gauge(
 )
 LISTS = Counter(
     "dijob_lists_sent_total",
-    "Peer lists sent to pods, by way: through the channel, or as annotations of the pod.",
+    "Peer lists sent to pods, by delivery method: through the channel, or as annotations of"
+    " the pod.",
     ["way"],
     registry=REGISTRY,
 )

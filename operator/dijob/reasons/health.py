@@ -21,8 +21,8 @@ class Reconciling(Reason):
 
 class Stalled(Reason):
     """True: the job has failed, or the operator cannot continue without you. Flux and Helm show
-    such a job as failed. The message is that of the condition that explains why. Absent otherwise.
-    A job whose training makes no progress does not get this condition.
+    such a job as failed. The message is copied from the condition that explains why. Absent
+    otherwise. A job whose training makes no progress does not get this condition.
     """
 
     Failed = over("the job has failed, see Failed", status=True)

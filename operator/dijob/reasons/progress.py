@@ -142,7 +142,7 @@ class AddressesReady(Reason):
     # Not a problem, because the user asked for it.
     Scaled = waiting("the size of a job with `restart.scope: Job` changed, so all ranks restart")
     FailurePolicy = problem(
-        "a rule of `failurePolicy`, or the runtime, asks for RestartJob: all ranks restart. The"
+        "a rule of `failurePolicy`, or the runtime, requires RestartJob: all ranks restart. The"
         " message names the ranks that had succeeded and restart as well",
         _GOES,
     )

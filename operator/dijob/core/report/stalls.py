@@ -14,7 +14,7 @@ from dijob.core.observed.stacks import shorten_stack
 from dijob.names import StallPolicy
 from dijob.reasons import ProgressStalled
 
-PROGRESSING = "the training makes progress again"
+PROGRESSING = "the training is making progress again"
 # The reasons that are replaced when the training makes progress again.
 UNCLEAR = (ProgressStalled.Restarted.name, ProgressStalled.NotChecked.name)
 
@@ -76,7 +76,7 @@ def _describe_programs(ctx: Context) -> str:
     ranks = ctx.world.unfinished
     if not any((one := progress.get(rank)) and one.stack for rank in ranks):
         return (
-            f"To see where the programs are, run: kubectl dijob doctor {meta.name}"
+            f"To see what the programs are executing, run: kubectl dijob doctor {meta.name}"
             f" -n {meta.namespace} --stacks"
         )
 
