@@ -83,7 +83,7 @@ def _apply(layer: tarfile.TarFile, found: Files) -> None:
 
 
 def components(files: Files) -> list[Json]:
-    """Return the packages that the files list, sorted by package URL."""
+    """Return the packages in the files, sorted by package URL."""
     found: list[Json] = []
     for path, data in files.items():
         if path == DPKG:

@@ -65,9 +65,9 @@ class World:
     def dials(self, node: int) -> list[int]:
         """Return the node IDs that a node ID dials, in its own pod and in others.
 
-        DI-engine 0.5.3 adds two lists: the nodes of its own pod (ding/framework/parallel.py,
+        DI-engine 0.5.3 joins two lists: the nodes of its own pod (ding/framework/parallel.py,
         topology_network) and those of other pods (ding/entry/cli_parsers/k8s_parser.py,
-        _get_attach_to), which are the same for each worker.
+        _get_attach_to). The second list is the same for each worker.
         """
         rank, worker = divmod(node, self.workers)
         first = rank * self.workers

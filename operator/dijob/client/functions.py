@@ -148,8 +148,7 @@ def _without_client(
     body: Sequence[ast.stmt], sent: str, known: AbstractSet[str]
 ) -> Iterator[ast.stmt]:
     """Yield the statements that use neither this package nor a `known` object from it. The
-    package's decorators are removed. The definition of the function that is `sent` is never left
-    out.
+    package's decorators are removed. The definition of the function `sent` is always kept.
     """
     # IPython turns magics such as %time into calls of get_ipython.
     local = {"get_ipython", *known}

@@ -32,7 +32,7 @@ class Recovery:
     victims: Victims
     seconds: dict[Stage, float] = field(default_factory=dict)
     repeated: int = 0
-    """Iterations that were lost: how far the progress fell behind its highest value."""
+    """Iterations that were lost: how far the progress fell below its highest value."""
     failures: int = 0
     """Failures that the job has counted since the deletion."""
     _peak: int = 0

@@ -148,7 +148,7 @@ def _handle_cd(line: ScriptLine, body: Body, notes: Notes) -> None:
     # Many scripts begin with `cd $SLURM_SUBMIT_DIR`. The advice for this folder differs from the
     # advice for a path.
     elif REFERENCE.fullmatch(folder) is None or "SUBMIT_DIR" not in folder:
-        notes.add(line.number, line.text, "set workingDir in the template to a folder of the image")
+        notes.add(line.number, line.text, "set workingDir in the template to a folder in the image")
     else:
         advice = (
             "a pod does not have the folder from which you submit the script: put the code into the"

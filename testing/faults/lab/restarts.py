@@ -88,7 +88,7 @@ class Crowd:
         return time.monotonic() - begin
 
     async def _settled(self, number: int) -> None:
-        """Wait until every job was reconciled, and the new ones run."""
+        """Wait until every job has been reconciled and the new ones are running."""
         name = f"new{number}"
 
         async def missing() -> str:

@@ -167,7 +167,7 @@ OF_STATUS: dict[str, Case] = {
         "status",
         evidence(job(phase=""), refused={"claim": "leases is forbidden"}),
         PROBLEM,
-        "whether a Lease claims the namespace is unknown: leases is forbidden",
+        "it could not be checked whether a Lease claims the namespace: leases is forbidden",
         "kubectl get deploy",
     ),
     "a stale status (H21)": Case(

@@ -20,7 +20,7 @@ Message = Tuple[str, bytes]
 
 
 def make_recv(take: Callable[[Any], Message | None]) -> Callable[[Any], Message | None]:
-    """Return a queue's method `recv`, which returns None when the queue is stopped.
+    """Return a queue's `recv` method, which returns None once the queue is stopped.
 
     `take` returns the next message, or None if there is none yet.
     """

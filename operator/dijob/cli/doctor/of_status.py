@@ -125,8 +125,9 @@ def _unserved_finding(evidence: Evidence) -> Finding:
             f" kubectl delete lease -n {space} {names.CLAIM}",
         )
     refused = evidence.refused.get("claim", "")
+    unchecked = f"; it could not be checked whether a Lease claims the namespace: {refused}"
     return problem(
-        what + (f"; whether a Lease claims the namespace is unknown: {refused}" if refused else ""),
+        what + (unchecked if refused else ""),
         "check that an operator for this namespace is running: kubectl get deploy -A -l"
         " app.kubernetes.io/name=dijob",
     )

@@ -224,7 +224,7 @@ class _Asking:
         if pods is None:
             text = (
                 "nodes: you lack permission to list the pods of all namespaces,"
-                " so room was not checked"
+                " so free capacity was not checked"
             )
             return [*images, FitFinding(UNKNOWN, text)]
         engine = engine_of(job, Options().engine, ())

@@ -106,6 +106,6 @@ def _restarts_anyway(world: World, rank: int) -> bool:
     stale = world.pods[rank].copy.address_list.number <= world.stale_revision
     if world.gang.has_gang_restart:
         return stale
-    # Without an active or a stale list, the job has been suspended, and all ranks restart.
+    # If there is neither an active nor a stale list, the job was suspended, so all ranks restart.
     restarts = rank in world.renewing or world.state is ListState.NONE
     return stale and restarts and any(rank in group for group in world.gang.groups)
