@@ -127,7 +127,7 @@ class Node:
         )
 
     def power_off(self) -> None:
-        """End the node with all of its processes at once. Its disk remains.
+        """Kill the node with all of its processes at the same time. Its disk remains.
 
         The cgroups are removed, because the next kubelet would otherwise search for the container
         of each one for seconds.

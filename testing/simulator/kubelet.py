@@ -307,7 +307,7 @@ class SimPod:
         self.hang_up()
 
     def kill(self, reason: str = "", code: int = 137) -> None:
-        """End the sandbox with all its containers, which end with `code`. With a reason, the pod
+        """Kill the sandbox and all its containers, which exit with `code`. With a reason, the pod
         becomes Failed permanently, and its containers end before the sandbox.
         """
         self.sandbox, self.ready, self.process, self.failed = (

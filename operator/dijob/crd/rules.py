@@ -62,7 +62,7 @@ _HOMOGENEOUS: Final = ", ".join(f"'{runtime}'" for runtime in checks.HOMOGENEOUS
 _OF_TASKS: Final = ", ".join(f"'{runtime}'" for runtime in checks.TASK_RUNTIMES)
 _RESERVED: Final = ", ".join(f"'{name}'" for name in names.RESERVED_ENV)
 # With the reason FieldValueInvalid, an error begins with the value. Here the value is so long that
-# the user would have to find the message after more than 131,072 characters.
+# the message would come only after more than 131,072 characters.
 _WITHOUT_VALUE: Final = "FieldValueForbidden"
 _WORD: Final = (
     Rule(

@@ -65,8 +65,8 @@ def events_due(
 def probes_due(
     pods: Iterable[Pod], known: Mapping[Probe, str], due: Mapping[str, datetime], now: datetime
 ) -> tuple[tuple[Probe, Pod], ...]:
-    """Return one pod for each failing probe whose result is not known yet. Ranks have the same
-    containers, so one pod per probe is enough.
+    """Return the probes that keep pods unready and whose output is not known yet, each with one of
+    these pods. Ranks have the same containers, so one pod per probe is enough.
     """
     found = dict[Probe, Pod]()
     for pod in pods:
