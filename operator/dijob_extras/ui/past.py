@@ -20,7 +20,7 @@ Json = dict[str, Any]
 _AGAIN_SECONDS: Final = 15.0
 _PULSE_SECONDS: Final = 4.0
 _MOST_LISTED: Final = 200
-_TONES: Final = {"Succeeded": "good", "Failed": "problem"}
+_TONES: Final = {"Succeeded": "good", "Running": "good", "Failed": "problem"}
 
 
 async def list_past(client: AsyncClient, everywhere: bool) -> Messages:

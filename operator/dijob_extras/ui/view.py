@@ -214,16 +214,26 @@ def _rank_rows(seen: Seen) -> list[Json]:
     job = seen.now.job
     pods: Mapping[int, RankPod] = {pod.rank: pod for pod in seen.now.pods}
     try:
-        again = graph.describe_restarts(job.model)
+        again, tasks = graph.describe_restarts(job.model), _tasks(job)
     except SpecError:
-        again = []
+        again, tasks = [], {}
     wanted = set(job.ranks) | pods.keys()
     return [
-        _rank_row(rank, pods.get(rank), _rank_state(rank, pods.get(rank), seen))
+        {"rank": rank, "task": pods[rank].task if rank in pods else tasks.get(rank, "")}
+        | _rank_row(pods.get(rank), _rank_state(rank, pods.get(rank), seen))
         | {"again": again[rank] if rank < len(again) else ""}
         | {"use": describe_use(pods[rank], seen.usage) if rank in pods else ""}
         for rank in sorted(wanted)
     ]
+
+
+def _tasks(job: Job) -> dict[int, str]:
+    """Return the task of each rank. A lost rank has no pod that names it."""
+    return {
+        rank: one.name
+        for one in job.model.pod_sets
+        for rank in range(one.first, one.first + one.replicas)
+    }
 
 
 def _rank_state(rank: int, pod: RankPod | None, seen: Seen) -> State:
@@ -244,12 +254,10 @@ def _hides_pods(seen: Seen) -> bool:
     return any(_NO_PODS in why for why in seen.now.unseen)
 
 
-def _rank_row(rank: int, pod: RankPod | None, state: State) -> Json:
+def _rank_row(pod: RankPod | None, state: State) -> Json:
     return {
-        "rank": rank,
         "kind": state.kind.value,
         "state": state.words,
-        "task": pod.task if pod else "",
         "pod": pod.name if pod else "",
         "node": pod.node if pod else "",
         "ip": pod.ip if pod else "",

@@ -18,7 +18,7 @@ def test_a_failed_job_shows_its_first_failure_in_the_list() -> None:
     assert "\n" not in row["message"]
 
 
-TONES = {"Succeeded": "good", "Failed": "problem", "Running": "quiet"}
+TONES = {"Succeeded": "good", "Failed": "problem", "Running": "good", "Pending": "quiet"}
 
 
 @pytest.mark.parametrize(("phase", "tone"), TONES.items())

@@ -12,6 +12,7 @@ from dijob.names import ANNOTATION_ENDED, MAX_REPLICAS
 from dijob_extras.ui.memory import PageMemory
 from dijob_extras.ui.states import State, StateKind, of_pod, without_pod
 from dijob_extras.ui.view import Seen, job_page, job_row
+from samples.builders import tasks_body
 from unit.extras.seen import CREATED, condition, ended, event, job, pod
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
@@ -281,6 +282,15 @@ def test_the_page_of_a_job() -> None:
         ("Running", False),
         ("PeersReady", True),
     ]
+
+
+def test_a_lost_rank_shows_its_task() -> None:
+    body = tasks_body()
+    status = {"phase": "Running", "desired": 4, "readyReplicas": 3}
+    seen = Snapshot(Job({**body, "status": status}), [pod(0, task="learner")], [])
+    ranks = job_page(Seen(seen, PageMemory(CREATED), NOW))["ranks"]
+    assert [one["task"] for one in ranks] == ["learner", "evaluator", "collector", "collector"]
+    assert [bool(one["pod"]) for one in ranks] == [True, False, False, False]
 
 
 def stopped(rank: int, code: int, *, at: str, kept: bool = False, **before: Any) -> RankPod:

@@ -25,7 +25,7 @@ export class Failure {
       h("p", { class: "note" }, `First failure: ${failure.where}${failure.time ? `, ${clock(failure.time)}` : ""}`),
       failure.exception ? h("pre", { class: "exception", tabindex: 0, "aria-label": "Exception" }, failure.exception) : "",
       ...parts.map(([name, title]) =>
-        h("details", { open: name === open }, h("summary", {}, title, h("span", { class: "count" }, ` ${lines(failure[name])}`)), h("pre", { tabindex: 0, "aria-label": title }, failure[name])),
+        h("details", { open: name === open }, h("summary", {}, title, h("span", { class: "count" }, ` (${lines(failure[name])})`)), h("pre", { tabindex: 0, "aria-label": title }, failure[name])),
       ),
       h("p", { class: "note" }, message),
     );

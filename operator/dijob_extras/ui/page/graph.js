@@ -62,10 +62,14 @@ export class Graph {
     // In a star, the hub is in the middle. It has no place on the ring.
     const around = ranks.filter(([rank]) => rank !== hub || ranks.length === 1);
     const far = [width / 2 - 62, height / 2 - 52];
-    const r = Math.max(9, Math.min(25, (Math.PI * Math.min(...far)) / Math.max(around.length, 1) / 1.25));
+    const near = Math.min(...far);
+    // A hub needs room for the lines to it.
+    const r = Math.max(9, Math.min(25, (Math.PI * near) / Math.max(around.length, 1) / 1.25, hub === null ? Infinity : near / 2.6));
+    // Two ranks are next to the hub, because the picture is wider than it is high.
+    const start = around.length === 2 && hub !== null ? Math.PI : -Math.PI / 2;
     const at = new Map(hub === null ? [] : [[hub, middle]]);
     around.forEach(([rank], index) => {
-      const angle = (2 * Math.PI * index) / around.length - Math.PI / 2;
+      const angle = (2 * Math.PI * index) / around.length + start;
       const alone = around.length === 1 && hub === null;
       at.set(rank, alone ? middle : [middle[0] + far[0] * Math.cos(angle), middle[1] + far[1] * Math.sin(angle)]);
     });

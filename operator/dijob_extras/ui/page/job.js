@@ -16,8 +16,11 @@ import { listLink } from "./place.js";
 const MOST_ROWS = 100;
 const HEAD = ["Rank", "State", "Task", "Node", "Address", "Restarts", "Peer list", "Use"];
 const RENEWALS = "Peer list renewals";
+// Times have a resolution of one second, so a share of a shorter time says nothing.
+const SHORT_SECONDS = 10;
 // What the terms mean, from the glossary.
 const TITLES = {
+  Failures: "How many failures the job has counted against backoffLimit. A rank that restarts with a new peer list is not a failure.",
   "Peer list": "The addresses of all ranks, in rank order. This is the revision that the pod has: a higher number is newer.",
   [RENEWALS]: "How often the peer list became stale, for example because a rank was lost. The lost ranks and those that dial them restarted; the docs call this a re-rendezvous.",
 };
@@ -123,11 +126,13 @@ export class JobView {
     const elapsed = duration(between(job.started, job.ended));
     return [
       job.phase === "Failed" ? ["Ranks", String(job.desired)] : ranks,
-      ...job.figures.map(([label, value]) => [label, number(value)]),
-      Number.isFinite(job.goodput?.goodput) ? ["Goodput", `${Math.round(100 * job.goodput.goodput)} %`] : null,
-      ["Restarts", String(job.restarts)],
-      [RENEWALS, String(job.renewals)],
       ["Elapsed", job.deadline ? `${elapsed} of ${duration(job.deadline)}` : elapsed],
+      ...job.figures.map(([label, value]) => [label, number(value)]),
+      // Jobs that have ended, or have not started, are as far as they are.
+      job.phase === "Running" && !job.figures.length ? ["Progress", "not reported"] : null,
+      Number.isFinite(job.goodput?.goodput) && job.goodput.totalSeconds >= SHORT_SECONDS ? ["Goodput", `${Math.round(100 * job.goodput.goodput)} %`] : null,
+      ["Failures", String(job.restarts)],
+      [RENEWALS, String(job.renewals)],
     ].filter(Boolean);
   }
 

@@ -10,13 +10,14 @@ const OVER = new Set(["Succeeded", "Failed"]);
 // More rows would not help a reader, and would be slow.
 const MOST_ROWS = 200;
 const PROBLEM = "problem";
+const MOST_NAMED = 3;
 const newer = (a, b) => (a.created < b.created ? 1 : a.created > b.created ? -1 : 0);
 const ORDERS = {
   active: ["Active first", (a, b) => OVER.has(a.phase) - OVER.has(b.phase) || newer(a, b)],
   newest: ["Newest first", newer],
   name: ["Name", (a, b) => a.name.localeCompare(b.name) || a.namespace.localeCompare(b.namespace)],
   phase: ["Phase", (a, b) => PHASES.indexOf(a.phase) - PHASES.indexOf(b.phase) || newer(a, b)],
-  restarts: ["Most restarts", (a, b) => b.restarts - a.restarts || newer(a, b)],
+  restarts: ["Most failures", (a, b) => b.restarts - a.restarts || newer(a, b)],
   size: ["Largest", (a, b) => b.gpus - a.gpus || b.desired - a.desired || newer(a, b)],
 };
 // The choices are kept when the user opens a job and comes back.
@@ -135,13 +136,19 @@ function summary(jobs, found) {
   const parts = PHASES.map((phase) => [jobs.filter((job) => job.phase === phase).length, phase.toLowerCase()])
     .filter(([many]) => many)
     .map(([many, phase]) => `${many} ${phase}`);
-  const wrong = jobs.filter((job) => job.tone === PROBLEM && !OVER.has(job.phase)).length;
+  const wrong = jobs.filter((job) => job.tone === PROBLEM && !OVER.has(job.phase)).map((job) => job.name);
   const heal = jobs.filter((job) => job.tone === "recovering").length;
   const cut = jobs.length > MOST_ROWS ? ` The first ${MOST_ROWS} are listed.` : "";
-  return `${count(jobs.length, "job")}: ${parts.join(", ")}${wrong ? `; ${wrong} with a problem` : ""}${heal ? `; ${heal} recovering` : ""}.${cut}`;
+  return `${count(jobs.length, "job")}: ${parts.join(", ")}${wrong.length ? `; ${named(wrong)} with a problem` : ""}${heal ? `; ${heal} recovering` : ""}.${cut}`;
 }
 
-function count(many, noun) {
+/** Format the names of jobs: the names themselves if there are few, or else their number. */
+function named(names) {
+  return names.length > MOST_NAMED ? `${names.length} active jobs` : names.join(" and ");
+}
+
+/** Format a number with its noun, such as "2 ranks". */
+export function count(many, noun) {
   return `${many} ${noun}${many === 1 ? "" : "s"}`;
 }
 
@@ -162,7 +169,7 @@ function make(job) {
 function update(row, job) {
   mark(row, "data-tone", job.tone);
   show(row.querySelector(".badge"), job);
-  const facts = [job.owner, job.image, job.gpus && count(job.gpus, "GPU"), job.restarts && count(job.restarts, "restart")];
+  const facts = [job.owner, job.image, job.gpus && count(job.gpus, "GPU"), job.restarts && count(job.restarts, "failure")];
   say(row.querySelector(".facts"), facts.filter(Boolean).join(" · "));
   // The search also covers the command.
   mark(row.querySelector(".facts"), "title", job.command || null);

@@ -5,6 +5,8 @@ import { follow, load } from "./stream.js";
 
 // The browser would become slow with more elements.
 const MOST_LINES = 3000;
+// A log that has sent no line within this time has no output yet.
+const LOADING_MS = 3000;
 const TIME = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
 
 export class Log {
@@ -53,9 +55,14 @@ export class Log {
     this.select.value = rank;
     say(this.title, rank === "all" ? "Log of all ranks" : `Log of rank ${rank}`);
     say(this.state, "The last 500 lines, and all new ones.");
+    this.load(true);
     this.stream = follow(this.path("log"), {
       once: true,
-      heard: (event, data) => (event === "lines" ? this.add(data) : say(this.state, sentence(data.sentence))),
+      heard: (event, data) => {
+        this.load(false);
+        if (event === "lines") this.add(data);
+        else say(this.state, sentence(data.sentence));
+      },
       link: (state, words) => this.link(state, words),
     });
   }
@@ -65,10 +72,19 @@ export class Log {
   }
 
   close() {
+    clearTimeout(this.waiting);
     this.stream?.close();
   }
 
+  /** Show whether an empty log is still being loaded. */
+  load(on) {
+    clearTimeout(this.waiting);
+    mark(this.lines, "data-loading", on);
+  }
+
   link(state, words) {
+    if (state !== "live") this.load(false);
+    else if ("loading" in this.lines.dataset) this.waiting = setTimeout(() => this.load(false), LOADING_MS);
     if (state === "refused") say(this.state, sentence(words));
     // A new stream sends the last 500 lines again. Until then, the old ones stay.
     else if (state === "live") this.again = true;

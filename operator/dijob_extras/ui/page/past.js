@@ -3,7 +3,7 @@
 import { Progress } from "./chart.js";
 import { copyButton } from "./details.js";
 import { between, changes, clock, duration, h, keyed, mark, say } from "./dom.js";
-import { badge, show } from "./list.js";
+import { badge, count, show } from "./list.js";
 import { PAST, listLink } from "./place.js";
 
 const HEAD = ["Job", "Outcome", "Ran", "Progress", "Ended"];
@@ -58,7 +58,7 @@ function updateRow(row, job) {
   row.over = job.over;
   mark(row, "data-tone", job.tone);
   show(row.querySelector(".badge"), job);
-  const facts = [job.owner, job.replicas && `${job.replicas} ranks`, job.restarts && `${job.restarts} restarts`];
+  const facts = [job.owner, job.replicas && count(job.replicas, "rank"), job.restarts && count(job.restarts, "failure")];
   say(row.querySelector(".facts"), facts.filter(Boolean).join(" · "));
   say(row.querySelector(".message"), job.tone === "good" ? "" : job.message);
   say(row.querySelector(".ready"), job.over ? duration(between(job.created, job.over)) : "");
@@ -96,15 +96,15 @@ export class PastJob {
     show(this.badge, record);
     say(this.message, record.failure || record.message);
     const facts = [
-      ["Reason", record.reason],
       ["Created", clock(record.created)],
       ["Ended", record.over ? clock(record.over) : "not over"],
       ["Ran", record.over ? duration(between(record.created, record.over)) : ""],
       ["Ranks", record.replicas],
-      ["Counted failures", record.restarts],
+      ["Failures", record.restarts],
       ["Goodput", record.goodput === null ? "" : `${record.goodput} %`],
       ["Deleted", record.deleted ? clock(record.deleted) : "no"],
       ["Owner", record.owner],
+      ["Reason", record.reason],
     ].filter(([, value]) => value !== "");
     this.facts.replaceChildren(...facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, String(value)))));
     this.progress.show({ points: record.points, progress: record.progress || "The job reported no progress.", since: record.created });
