@@ -133,18 +133,23 @@ function summary(jobs, found) {
     const cut = found.length > MOST_ROWS ? `, of which the first ${MOST_ROWS} are listed` : "";
     return `${found.length} of ${count(jobs.length, "job")}${cut}.`;
   }
-  const parts = PHASES.map((phase) => [jobs.filter((job) => job.phase === phase).length, phase.toLowerCase()])
-    .filter(([many]) => many)
-    .map(([many, phase]) => `${many} ${phase}`);
-  const wrong = jobs.filter((job) => job.tone === PROBLEM && !OVER.has(job.phase)).map((job) => job.name);
+  const parts = PHASES.map((phase) => [phase, jobs.filter((job) => job.phase === phase)])
+    .filter(([, those]) => those.length)
+    .map(([phase, those]) => (phase === "Failed" ? failed(those) : `${those.length} ${phase.toLowerCase()}`));
+  const wrong = jobs.filter((job) => job.tone === PROBLEM && !OVER.has(job.phase));
   const heal = jobs.filter((job) => job.tone === "recovering").length;
   const cut = jobs.length > MOST_ROWS ? ` The first ${MOST_ROWS} are listed.` : "";
-  return `${count(jobs.length, "job")}: ${parts.join(", ")}${wrong.length ? `; ${named(wrong)} with a problem` : ""}${heal ? `; ${heal} recovering` : ""}.${cut}`;
+  return `${count(jobs.length, "job")}: ${parts.join(", ")}${wrong.length ? `; ${wrong.length} with a problem${named(wrong)}` : ""}${heal ? `; ${heal} recovering` : ""}.${cut}`;
 }
 
-/** Format the names of jobs: the names themselves if there are few, or else their number. */
-function named(names) {
-  return names.length > MOST_NAMED ? `${names.length} active jobs` : names.join(" and ");
+/** Format the number of failed jobs, with their names if there are few. */
+export function failed(jobs) {
+  return `${jobs.length} failed${named(jobs)}`;
+}
+
+/** Format the names of a few jobs, such as " (a, b)". On a phone, their rows are out of sight. */
+function named(jobs) {
+  return jobs.length > MOST_NAMED ? "" : ` (${jobs.map((job) => job.name).join(", ")})`;
 }
 
 /** Format a number with its noun, such as "2 ranks". */

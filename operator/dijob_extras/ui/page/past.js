@@ -3,7 +3,7 @@
 import { Progress } from "./chart.js";
 import { copyButton } from "./details.js";
 import { between, changes, clock, duration, h, keyed, mark, say } from "./dom.js";
-import { badge, count, show } from "./list.js";
+import { badge, count, failed, show } from "./list.js";
 import { PAST, listLink } from "./place.js";
 
 const HEAD = ["Job", "Outcome", "Ran", "Progress", "Ended"];
@@ -30,15 +30,17 @@ export class PastList {
   }
 
   draw() {
-    const words = this.search.value.toLowerCase().split(/\s+/);
+    const wanted = this.search.value.toLowerCase().split(/\s+/);
     const found = this.jobs.filter((job) => {
       const text = [job.name, job.namespace, job.owner, job.phase, job.message, job.progress].join(" ").toLowerCase();
-      return words.every((word) => text.includes(word));
+      return wanted.every((word) => text.includes(word));
     });
     this.table.hidden = !found.length;
     this.tools.hidden = !this.jobs.length;
     const many = found.length === this.jobs.length ? `The newest ${this.jobs.length}` : `${found.length} of ${this.jobs.length}`;
-    say(this.summary, this.sentence || (this.jobs.length ? `${many} recorded jobs, including those that still exist.` : "No jobs have been recorded yet."));
+    const wrong = found.filter((job) => job.phase === "Failed");
+    const words = `${many} recorded jobs, including those that still exist${wrong.length ? `; ${failed(wrong)}` : ""}.`;
+    say(this.summary, this.sentence || (this.jobs.length ? words : "No jobs have been recorded yet."));
     keyed(this.body, found, (job) => job.uid, makeRow, updateRow);
   }
 
