@@ -126,7 +126,7 @@ def _enum_option(
     "engine",
     default=Engine.NONE,
     help=(
-        "The engine that gives nodes to all ranks of a job at the same time, for jobs whose"
+        "The engine that gives nodes to the ranks of a job at the same time, for jobs whose"
         " spec.scheduling names no engine."
     ),
 )

@@ -337,7 +337,7 @@ class EngineTraits:
 
 
 class Engine(StrEnum):
-    """The scheduler, or the queue, that gives nodes to all ranks of a job at the same time
+    """The scheduler, or the queue, that gives nodes to the ranks of a job at the same time
     (core/render/scheduling). None: each pod is scheduled on its own.
     """
 

@@ -146,7 +146,7 @@ class Task(Written):
     of 1500 pods per job applies."""
     disruption_budget: DisruptionBudget | None = None
     """How many of this task's ranks a node drain may stop at the same time. If the field is absent,
-    a drain may stop all of them. It can be changed until the job has ended."""
+    a drain may stop all of them. The field can be changed until the job has ended."""
     # A default in the CRD is a constant, so it could not be the job's runtime.
     runtime: Runtime | None = None
     """torch: this task's ranks train together in their own process group. They get RANK,

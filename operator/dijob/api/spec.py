@@ -126,7 +126,8 @@ class Spec(Written):
     them if a quota is full; otherwise only those that have a node, and only if pods outside the job
     are waiting for a node. Defaults to 300."""
     scheduling: Annotated[Scheduling, Immutable()] = Scheduling()
-    """Gang scheduling: the cluster places all ranks of the job at the same time, or none."""
+    """Gang scheduling: the cluster places at least minAvailable ranks of the job at the same time,
+    or none."""
     disruption_budget: Annotated[DisruptionBudget | None, Mutable.UNTIL_ENDED] = None
     """How many ranks a node drain may stop at the same time. If the field is absent, a drain may
     stop all of them. In a job with tasks, use tasks[].disruptionBudget."""

@@ -45,7 +45,7 @@ An event has the reason and the message of its condition. It is published when t
 status or reason changes. Three events have the condition's type as their reason: Succeeded, Running
 and PeersReady. The events Running and PeersReady also say how many seconds it took to reach that
 state. Two more events (Normal) have no condition: Scaled reports that the size of a running job has
-changed, and SizeIgnored reports a change to the size of a job that has ended. If an
+changed, and SizeIgnored reports that a change to the size of an ended job has no effect. If an
 event is published again with the same message, the cluster keeps one event and updates its count
 and last timestamp. Clusters usually delete events after an hour. Conditions remain.
 

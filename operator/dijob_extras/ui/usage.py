@@ -75,8 +75,9 @@ def add_measured(
     now: Mapping[str, Measurement],
     before: Mapping[str, Measurement],
 ) -> Usage:
-    """Return the usage of each pod by name, from the metrics API and from measurements. The API's
-    numbers take precedence, because `kubectl top` shows the same ones.
+    """Return the usage from the metrics API (`known`), and add the measurements of each pod, which
+    `now` and `before` contain by pod name. The API's numbers take precedence, because `kubectl top`
+    shows the same ones.
     """
     found = dict(known)
     for pod in pods:

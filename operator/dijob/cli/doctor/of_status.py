@@ -225,7 +225,7 @@ def _scheduling_remedy(why: str) -> str:
         return "create the claim, or correct its name in the template (kubectl get pvc)"
     if IN_GROUP in why:
         return (
-            "the scheduler places either all pods of a PodGroup at the same time or none: make"
+            "the scheduler places the required pods of a PodGroup at the same time, or none: make"
             " room for all of them, or lower minReplicas or spec.scheduling.minAvailable"
         )
     if "Insufficient" in why:

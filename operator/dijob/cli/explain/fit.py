@@ -146,7 +146,8 @@ def into_quotas(
 ) -> list[FitFinding]:
     """Return a finding for each quota of the namespace.
 
-    `created` lists the kinds of the objects that are created with the job, except pods.
+    `created` contains the kind of each object that is created with the job, except pods. A kind
+    occurs once for each of its objects.
     """
     counts = Counter(_COUNTED[kind] for kind in created if kind in _COUNTED)
     others = {name: Decimal(count) for name, count in counts.items()}

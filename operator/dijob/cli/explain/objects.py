@@ -58,7 +58,7 @@ async def check_objects(
     """
     look = _Lookup(connection, file, namespace)
     await asyncio.gather(*map(look.check, references))
-    # Several claims and ephemeral volumes can need the same StorageClass.
+    # Several claims without a volume and ephemeral volumes can need the same StorageClass.
     classes = {(one.name, one.user): one for one in look.classes}
     await asyncio.gather(*map(look.check, classes.values()))
     return [*merge_findings(look.found), *look.not_permitted()]

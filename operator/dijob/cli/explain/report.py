@@ -201,7 +201,9 @@ def server_specs(job: DIJob, options: Options) -> Iterator[Data]:
 
 
 def created_kinds(job: DIJob, options: Options) -> list[str]:
-    """Return the kinds of the objects that the operator creates for the job, except rank pods."""
+    """Return the kind of each object that the operator creates for the job, except rank pods. A
+    kind occurs once for each of its objects.
+    """
     return [one["kind"] for one in _created_objects(job, options) if not one["rank"]]
 
 

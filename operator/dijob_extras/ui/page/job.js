@@ -128,7 +128,7 @@ export class JobView {
       job.phase === "Failed" ? ["Ranks", String(job.desired)] : ranks,
       ["Elapsed", job.deadline ? `${elapsed} of ${duration(job.deadline)}` : elapsed],
       ...job.figures.map(([label, value]) => [label, number(value)]),
-      // Jobs that have ended, or have not started, are as far as they are.
+      // A job that has ended, or has not started, makes no progress, so nothing is missing.
       job.phase === "Running" && !job.figures.length ? ["Progress", "not reported"] : null,
       Number.isFinite(job.goodput?.goodput) && job.goodput.totalSeconds >= SHORT_SECONDS ? ["Goodput", `${Math.round(100 * job.goodput.goodput)} %`] : null,
       ["Failures", String(job.restarts)],
