@@ -135,8 +135,8 @@ LAUNCHERS = Gauge(
 JOB_PROGRESS = Gauge(
     "dijob_job_figure",
     "Progress of a job and signals for its autoscaler, as in status.progress. Each replica serves"
-    " this metric if the chart value jobMetrics is true. A job that is not running, or has made no"
-    " progress for 5 minutes, has no series.",
+    " this metric, but only if the chart value jobMetrics is true. A job that is not running, or"
+    " has made no progress for 5 minutes, has no series.",
     ["job_namespace", "job_name", "what"],
     registry=REGISTRY,
 )
