@@ -133,8 +133,8 @@ _AS_GIVEN: Final = (
     type=click.IntRange(1, 1_000_000),
     default=512,
     show_default=True,
-    help="The largest size of the database. Beyond it, the oldest records are removed. A bucket is"
-    " usually smaller.",
+    help="If the database is larger than this, the oldest records are removed. A bucket is usually"
+    " smaller.",
 )
 @click.option(
     "--log-kilobytes",

@@ -71,7 +71,9 @@ class SqliteStore:
                 self.limit(most_bytes)
 
     def limit(self, most_bytes: int) -> None:
-        """Make writes fail above this size. A file that is already larger keeps its size."""
+        """Make writes fail if the file would exceed this size by more than _HEADROOM allows. A file
+        that is already larger keeps its size.
+        """
         with _errors(self._path):
             (page,) = self._db.execute("PRAGMA page_size").fetchone()
             pages = max(int(most_bytes * _HEADROOM) // page, 64)

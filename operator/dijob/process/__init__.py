@@ -1,1 +1,3 @@
-"""Code shared by the operator, the HTTP server and the history, such as the clock and safe logs."""
+"""Code shared by the operator, the HTTP server, the history and the page in the cluster, such as
+the clock and safe logs.
+"""

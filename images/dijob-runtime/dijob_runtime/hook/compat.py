@@ -2,8 +2,8 @@
 
 DI-engine 0.5.3 was released in 2024 and is the newest release. gym 0.25.1 and many environments use
 names that NumPy 2 has removed. yapf 0.29, which DI-engine uses to write the configuration, needs
-lib2to3, which Python 3.13 has removed. Existing names are never replaced, so with packages from
-2024 this module does nothing.
+lib2to3, which Python 3.13 has removed. Existing names are never replaced, so with NumPy 1 on
+Python 3.12 or older, this module does nothing.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterable
 
 
 def wrap_middleware(module: ModuleType, names: Iterable[str], wrap: Callable[[Any], Any]) -> None:
-    """Call `wrap` on the middleware that these functions of a module return.
+    """Wrap the middleware that these functions of a module return, by calling `wrap` on it.
 
     A version of DI-engine may lack some of the functions.
     """

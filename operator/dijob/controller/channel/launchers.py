@@ -274,8 +274,8 @@ class Launchers:
         return with_report(pod, report, copy, assumed=assumed)
 
     def _is_orphan(self, pod: Pod) -> bool:
-        """Whether the launcher started before this operator, and has reported neither its list nor
-        the state of its program yet.
+        """Whether the launcher started before this operator, and the operator knows neither its
+        list nor the state of its program yet.
         """
         known = self.known.get(pod.uid)
         if not pod.made.channel_key or (known is not None and known.report is not None):

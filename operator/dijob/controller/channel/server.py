@@ -46,7 +46,7 @@ BURST, PER_SECOND = 20.0, 2.0
 # After the operator starts, all launchers connect within a second. The event loop accepts one
 # connection per turn, so that a new job does not have to wait until the reports of all launchers
 # have been read. With 1,000 existing jobs, the first pod of a new job was created after 3.4 s
-# instead of 6.2 s. The rest wait in the kernel.
+# instead of 6.2 s. The other connections wait in the kernel.
 ACCEPTED_AT_ONCE, WAITING_CONNECTIONS = 1, 4096
 SCHEME = "dijob "
 

@@ -252,7 +252,8 @@ class Actor:
         return not reached or pod.copy.address_list != NO_LIST
 
     async def _remind(self, batch: Batch, action: RemindPod) -> None:
-        # All jobs share the budget for reminders, so it may be used up since the plan was made.
+        # All jobs share the budget for reminders, so other jobs may have used it up since the plan
+        # was made.
         if not self._api.throttle.take_reminder():
             return
         meta, name = batch.job.metadata, action.name

@@ -28,8 +28,8 @@ from dijob.reasons import Failed, Running, Succeeded
 # Most deletions are immediate. To save a status write, a deletion that takes less time than this is
 # not reported.
 REPORT_SECONDS = 3.0
-# A job that dijob.history has not recorded yet is kept for this long after its time to live. The
-# time is bounded, so that jobs do not fill the cluster while dijob.history is down.
+# A job that dijob.history has not recorded yet is kept for at most this long after its time to
+# live. The time is bounded, so that jobs do not fill the cluster while dijob.history is down.
 RECORD_SECONDS = 3600.0
 
 

@@ -196,8 +196,8 @@ def _selector(gang: Gang) -> str:
 
 
 def _budgets_to_record(job: DIJob, observed: Observed) -> str:
-    """Return the names of the job's PodDisruptionBudgets: those that its spec asks for, and those
-    that still exist.
+    """Return the names of the job's PodDisruptionBudgets: those that still exist and,
+    unless the job has ended or is suspended, those that its spec asks for.
     """
     none = job.status.ended or job.spec.suspend or job.status.suspend_time
     wanted = () if none else (one.name for one in wanted_budgets(job))
