@@ -76,8 +76,8 @@ class AddressesReady(Reason):
         " unschedulable pod, an image that cannot be pulled, or a volume that cannot be mounted."
         " Otherwise, the message names the node or the scheduler that has not accepted the pod"
         " within 10 s",
-        "remove the cause that the message names. For example, add a node that matches the pods,"
-        " make room on the nodes, or push the image. The job continues by itself",
+        "remove the cause that the message names (for example, add a node that matches the pods,"
+        " make room on the nodes, or push the image); the job continues by itself",
     )
     LauncherNotMounted = problem(
         "a node cannot mount the launcher's image in a pod, because its kubelet or its container"
