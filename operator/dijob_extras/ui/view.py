@@ -1,5 +1,6 @@
 """Builds the data of jobs for the page. No I/O."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -33,6 +34,9 @@ MOST_COMMAND: Final = 120
 _NO_PODS: Final = 'resource "pods"'
 # The remedy of a problem from which the job recovers by itself begins with this word.
 _NO_ACTION: Final = "nothing"
+# The second half of the scheduler's message about an unschedulable pod. It repeats the number of
+# nodes, and says that no other pod could be evicted.
+_PREEMPTION: Final = re.compile(r" preemption: \d+/\d+ nodes are available: [^.]*\.")
 
 
 def job_row(job: Job) -> Json:
@@ -43,7 +47,7 @@ def job_row(job: Job) -> Json:
         "name": job.name,
         "phase": job.phase,
         "tone": choose_tone(job),
-        "message": " ".join(job.message.split()),
+        "message": _PREEMPTION.sub("", " ".join(job.message.split())),
         "cause": summarize_failure(job),
         "ready": count_ready(job),
         "desired": status.desired,

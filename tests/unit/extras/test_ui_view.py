@@ -237,6 +237,13 @@ def test_the_owner_of_a_job(meta: dict[str, Any], owner: str) -> None:
     assert find_owner({**body["metadata"], **meta}) == owner
 
 
+def test_the_message_leaves_out_that_no_pod_could_be_evicted() -> None:
+    none = "ranks 0-7: Unschedulable: 0/2 nodes are available: 2 node(s) didn't match Pod's node"
+    more = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+    shown = job_row(job(message=f"{none} affinity/selector. {more} rank 8: pending"))["message"]
+    assert shown == f"{none} affinity/selector. rank 8: pending"
+
+
 def test_a_row_of_a_failed_job_has_the_first_failure() -> None:
     first = {"rank": 1, "exitCode": 1, "message": "KeyError: 'reward'"}
     assert job_row(job(phase="Failed", firstFailure=first))["cause"] == (

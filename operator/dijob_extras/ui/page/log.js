@@ -6,7 +6,7 @@ import { follow, load } from "./stream.js";
 // The browser would become slow with more elements.
 const MOST_LINES = 3000;
 // A log that has sent no line within this time has no output yet.
-const LOADING_MS = 3000;
+const LOADING_MS = 2000;
 const TIME = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
 
 export class Log {
