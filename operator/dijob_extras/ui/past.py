@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
+from dijob import reasons
 from dijob.api.printed import one_line
 from dijob.api.recorded import CurvePoint, JobRecord, LogTail
 from dijob.api.status import parse_time
@@ -11,8 +12,10 @@ from dijob.cli.history.show import measure_record, name_log, record_manifest
 from dijob.client import AsyncClient, DijobError, dump
 from dijob.client.history import HistoryQuery, HistoryReader
 from dijob.client.jobs import failure_in_words
+from dijob.reasons import ReasonKind
 
 from dijob_extras.ui.sse import Message, Messages
+from dijob_extras.ui.view import NO_ACTION, without_preemption
 
 Json = dict[str, Any]
 
@@ -75,7 +78,7 @@ def past_row(one: JobRecord) -> Json:
         "name": one.name,
         "uid": one.uid,
         "phase": one.outcome,
-        "tone": _TONES.get(one.outcome, "quiet"),
+        "tone": _TONES.get(one.outcome) or ("problem" if _needs_action(one) else "quiet"),
         "owner": one.owner,
         "created": one.created,
         "over": one.over,
@@ -83,8 +86,20 @@ def past_row(one: JobRecord) -> Json:
         "replicas": one.replicas,
         "restarts": one.restarts,
         "progress": one.progress,
-        "message": one_line(failure if one.outcome == "Failed" and failure else one.message),
+        "message": without_preemption(
+            one_line(failure if one.outcome == "Failed" and failure else one.message)
+        ),
     }
+
+
+def _needs_action(one: JobRecord) -> bool:
+    """Return whether a job that is not over has a problem that it cannot solve by itself."""
+    found = (reasons.find_reason(each.__name__, one.reason) for each in reasons.CATALOGUE)
+    entries = (reason.entry for reason in found if reason)
+    return not one.over and any(
+        entry.kind is ReasonKind.PROBLEM and not entry.remedy.startswith(NO_ACTION)
+        for entry in entries
+    )
 
 
 def past_page(one: JobRecord, logs: Sequence[LogTail], refusal: str) -> Json:

@@ -33,7 +33,7 @@ MOST_COMMAND: Final = 120
 # If the permission to read pods is missing, the apiserver's message contains this text.
 _NO_PODS: Final = 'resource "pods"'
 # The remedy of a problem from which the job recovers by itself begins with this word.
-_NO_ACTION: Final = "nothing"
+NO_ACTION: Final = "nothing"
 # The second half of the scheduler's message about an unschedulable pod. It repeats the number of
 # nodes, and says that no other pod could be evicted.
 _PREEMPTION: Final = re.compile(r" preemption: \d+/\d+ nodes are available: [^.]*\.")
@@ -47,7 +47,7 @@ def job_row(job: Job) -> Json:
         "name": job.name,
         "phase": job.phase,
         "tone": choose_tone(job),
-        "message": _PREEMPTION.sub("", " ".join(job.message.split())),
+        "message": without_preemption(" ".join(job.message.split())),
         "cause": summarize_failure(job),
         "ready": count_ready(job),
         "desired": status.desired,
@@ -58,6 +58,11 @@ def job_row(job: Job) -> Json:
         "owner": find_owner(job.body["metadata"]),
         **_program(job),
     }
+
+
+def without_preemption(text: str) -> str:
+    """Return a job's message without the scheduler's remarks on preemption."""
+    return _PREEMPTION.sub("", text)
 
 
 def count_ready(job: Job) -> int:
@@ -99,7 +104,7 @@ def choose_tone(job: Job) -> str:
     if job.phase == Phase.FAILED:
         return "problem"
     if remedies and not job.finished:
-        heals = all(remedy.startswith(_NO_ACTION) for remedy in remedies)
+        heals = all(remedy.startswith(NO_ACTION) for remedy in remedies)
         return "recovering" if heals else "problem"
     if job.phase == Phase.SUCCEEDED or (job.is_true("Running") and job.is_true("PeersReady")):
         return "good"
@@ -156,12 +161,12 @@ def _advise(job: Job) -> str:
     """Return what to do about the job's most important problem; "" if there is none."""
     # A remedy that needs an action is more important than one that needs none.
     remedies = sorted(
-        (remedy for _, remedy in find_problems(job)), key=lambda text: text.startswith(_NO_ACTION)
+        (remedy for _, remedy in find_problems(job)), key=lambda text: text.startswith(NO_ACTION)
     )
     if not remedies:
         return ""
-    if remedies[0].startswith(_NO_ACTION):
-        return f"No action is needed{remedies[0].removeprefix(_NO_ACTION)}"
+    if remedies[0].startswith(NO_ACTION):
+        return f"No action is needed{remedies[0].removeprefix(NO_ACTION)}"
     return f"What to do: {remedies[0]}"
 
 

@@ -26,6 +26,16 @@ def test_the_tone_of_an_outcome(phase: str, tone: str) -> None:
     assert past_row(record("x", phase=phase))["tone"] == tone
 
 
+def test_a_job_that_waits_for_its_user_is_a_problem_until_it_is_over() -> None:
+    def tone(reason: str, deleted: str = "") -> str:
+        one = record("x", phase="Pending", reason=reason, ended="", deleted=deleted)
+        return str(past_row(one)["tone"])
+
+    assert tone("AddressMissing") == "problem"
+    assert tone("AddressMissing", "2026-11-27T11:00:00Z") == "quiet"
+    assert tone("Gathering") == "quiet"
+
+
 def test_the_page_of_a_record_has_its_logs_curve_and_manifest() -> None:
     page = past_page(FAILED, LOGS, "")
     assert [log["title"] for log in page["logs"]] == [

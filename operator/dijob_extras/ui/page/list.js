@@ -139,12 +139,17 @@ function summary(jobs, found) {
   const wrong = jobs.filter((job) => job.tone === PROBLEM && !OVER.has(job.phase));
   const heal = jobs.filter((job) => job.tone === "recovering").length;
   const cut = jobs.length > MOST_ROWS ? ` The first ${MOST_ROWS} are listed.` : "";
-  return `${count(jobs.length, "job")}: ${parts.join(", ")}${wrong.length ? `; ${wrong.length} with a problem${named(wrong)}` : ""}${heal ? `; ${heal} recovering` : ""}.${cut}`;
+  return `${count(jobs.length, "job")}: ${parts.join(", ")}${wrong.length ? `; ${troubled(wrong)}` : ""}${heal ? `; ${heal} recovering` : ""}.${cut}`;
 }
 
 /** Format the number of failed jobs, with their names if there are few. */
 export function failed(jobs) {
   return `${jobs.length} failed${named(jobs)}`;
+}
+
+/** Format the number of active jobs with a problem, with their names if there are few. */
+export function troubled(jobs) {
+  return `${jobs.length} with a problem${named(jobs)}`;
 }
 
 /** Format the names of a few jobs, such as " (a, b)". On a phone, their rows are out of sight. */

@@ -3,7 +3,7 @@
 import { Progress } from "./chart.js";
 import { copyButton } from "./details.js";
 import { between, changes, clock, duration, h, keyed, mark, say } from "./dom.js";
-import { badge, count, failed, show } from "./list.js";
+import { badge, count, failed, show, troubled } from "./list.js";
 import { PAST, listLink } from "./place.js";
 
 const HEAD = ["Job", "Outcome", "Ran", "Progress", "Ended"];
@@ -38,8 +38,10 @@ export class PastList {
     this.table.hidden = !found.length;
     this.tools.hidden = !this.jobs.length;
     const many = found.length === this.jobs.length ? `The newest ${this.jobs.length}` : `${found.length} of ${this.jobs.length}`;
-    const wrong = found.filter((job) => job.phase === "Failed");
-    const words = `${many} recorded jobs, including those that still exist${wrong.length ? `; ${failed(wrong)}` : ""}.`;
+    const ended = found.filter((job) => job.phase === "Failed");
+    const active = found.filter((job) => job.tone === "problem" && !job.over);
+    const parts = [`${many} recorded jobs, including those that still exist`, ended.length && failed(ended), active.length && troubled(active)];
+    const words = `${parts.filter(Boolean).join("; ")}.`;
     say(this.summary, this.sentence || (this.jobs.length ? words : "No jobs have been recorded yet."));
     keyed(this.body, found, (job) => job.uid, makeRow, updateRow);
   }
