@@ -15,7 +15,7 @@ from dijob.client.jobs import failure_in_words
 from dijob.reasons import ReasonKind
 
 from dijob_extras.ui.sse import Message, Messages
-from dijob_extras.ui.view import NO_ACTION, without_preemption
+from dijob_extras.ui.view import needs_action, without_preemption
 
 Json = dict[str, Any]
 
@@ -97,8 +97,7 @@ def _needs_action(one: JobRecord) -> bool:
     found = (reasons.find_reason(each.__name__, one.reason) for each in reasons.CATALOGUE)
     entries = (reason.entry for reason in found if reason)
     return not one.over and any(
-        entry.kind is ReasonKind.PROBLEM and not entry.remedy.startswith(NO_ACTION)
-        for entry in entries
+        entry.kind is ReasonKind.PROBLEM and needs_action(entry.remedy) for entry in entries
     )
 
 

@@ -13,6 +13,7 @@ from dijob.api.status import Condition
 from dijob.cli.goodput.show import measure_job, report_data
 from dijob.cli.watching.view import Snapshot
 from dijob.client import Job, RankPod
+from dijob.core.members import Gang, gang_of
 from dijob.names import Phase
 from dijob.reasons import ReasonKind
 
@@ -33,7 +34,7 @@ MOST_COMMAND: Final = 120
 # If the permission to read pods is missing, the apiserver's message contains this text.
 _NO_PODS: Final = 'resource "pods"'
 # The remedy of a problem from which the job recovers by itself begins with this word.
-NO_ACTION: Final = "nothing"
+_NO_ACTION: Final = "nothing"
 # The second half of the scheduler's message about an unschedulable pod. It repeats the number of
 # nodes, and says that no other pod could be evicted.
 _PREEMPTION: Final = re.compile(r" preemption: \d+/\d+ nodes are available: [^.]*\.")
@@ -98,14 +99,18 @@ def find_problems(job: Job) -> list[tuple[str, str]]:
     return found
 
 
+def needs_action(remedy: str) -> bool:
+    """Return whether a problem's remedy asks the user to do something."""
+    return not remedy.startswith(_NO_ACTION)
+
+
 def choose_tone(job: Job) -> str:
     """Return the tone of a job, which decides its color: good, waiting, recovering or problem."""
     remedies = [remedy for _, remedy in find_problems(job)]
     if job.phase == Phase.FAILED:
         return "problem"
     if remedies and not job.finished:
-        heals = all(remedy.startswith(NO_ACTION) for remedy in remedies)
-        return "recovering" if heals else "problem"
+        return "problem" if any(map(needs_action, remedies)) else "recovering"
     if job.phase == Phase.SUCCEEDED or (job.is_true("Running") and job.is_true("PeersReady")):
         return "good"
     return "waiting"
@@ -160,13 +165,11 @@ def job_page(seen: Seen) -> Json:
 def _advise(job: Job) -> str:
     """Return what to do about the job's most important problem; "" if there is none."""
     # A remedy that needs an action is more important than one that needs none.
-    remedies = sorted(
-        (remedy for _, remedy in find_problems(job)), key=lambda text: text.startswith(NO_ACTION)
-    )
+    remedies = sorted((remedy for _, remedy in find_problems(job)), key=needs_action, reverse=True)
     if not remedies:
         return ""
-    if remedies[0].startswith(NO_ACTION):
-        return f"No action is needed{remedies[0].removeprefix(NO_ACTION)}"
+    if not needs_action(remedies[0]):
+        return f"No action is needed{remedies[0].removeprefix(_NO_ACTION)}"
     return f"What to do: {remedies[0]}"
 
 
@@ -223,12 +226,12 @@ def _rank_rows(seen: Seen) -> list[Json]:
     job = seen.now.job
     pods: Mapping[int, RankPod] = {pod.rank: pod for pod in seen.now.pods}
     try:
-        again, tasks = graph.describe_restarts(job.model), _tasks(job)
+        again, gang = graph.describe_restarts(job.model), gang_of(job.model)
     except SpecError:
-        again, tasks = [], {}
+        again, gang = [], None
     wanted = set(job.ranks) | pods.keys()
     return [
-        {"rank": rank, "task": pods[rank].task if rank in pods else tasks.get(rank, "")}
+        {"rank": rank, "task": pods[rank].task if rank in pods else _task_name(gang, rank)}
         | _rank_row(pods.get(rank), _rank_state(rank, pods.get(rank), seen))
         | {"again": again[rank] if rank < len(again) else ""}
         | {"use": describe_use(pods[rank], seen.usage) if rank in pods else ""}
@@ -236,13 +239,10 @@ def _rank_rows(seen: Seen) -> list[Json]:
     ]
 
 
-def _tasks(job: Job) -> dict[int, str]:
-    """Return the task of each rank. A lost rank has no pod that names it."""
-    return {
-        rank: one.name
-        for one in job.model.pod_sets
-        for rank in range(one.first, one.first + one.replicas)
-    }
+def _task_name(gang: Gang | None, rank: int) -> str:
+    """Return the name of a rank's task; "" if the rank has none, or the spec is invalid."""
+    task = gang.member(rank).task if gang else None
+    return task.name if task else ""
 
 
 def _rank_state(rank: int, pod: RankPod | None, seen: Seen) -> State:
