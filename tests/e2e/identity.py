@@ -109,4 +109,6 @@ def how(space: Space, before: dict[str, Identity]) -> dict[str, str]:
     """Return how each changed rank of "world" was restarted: in a new pod, or in place."""
     now = identities(space, "world")
     changed = [name for name in before if now[name] != before[name]]
-    return {name: "in place" if now[name][0] == before[name][0] else "anew" for name in changed}
+    return {
+        name: "in place" if now[name][0] == before[name][0] else "re-created" for name in changed
+    }

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.e2e
 PORTS = (50515, 50516)
 # Each key says how the ranks that dial the lost rank are restarted. Alone on a machine, an in-place
 # restart takes 4 to 5 s; here, pods of another test file run at the same time.
-START_SECONDS = {"in place": 9.0, "anew": 20.0}
+START_SECONDS = {"in place": 9.0, "re-created": 20.0}
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +76,8 @@ def test_a_deleted_pod_is_replaced_and_only_ranks_that_dial_it_restart(
         space.kubectl("delete", "pod", name, "--wait=false")
         fault = time.time()
         until_healed(space, "world", before, {name, *others}, 2)
-    in_place = "in place" if launcher == "Auto" else "anew"
-    assert how(space, before) == {name: "anew"} | dict.fromkeys(others, in_place)
+    in_place = "in place" if launcher == "Auto" else "re-created"
+    assert how(space, before) == {name: "re-created"} | dict.fromkeys(others, in_place)
     ips = space.ips("world")
     until_edges(space, "world", mesh(ips, 1) if topology == "mesh" else star(ips), PORTS[:1])
     started = timed(
@@ -113,13 +113,13 @@ def test_a_rank_that_restarted_in_place_recently_is_recreated(
     """With another in-place restart, the kubelet's back-off would delay the third start."""
     ranks = {"world-1", "world-2"}
     before = running(space, replicas=3)
-    for number, ways in ((2, {"anew", "in place"}), (3, {"anew"})):
+    for number, ways in ((2, {"re-created", "in place"}), (3, {"re-created"})):
         space.kubectl("delete", "pod", "world-1", "--wait=false")
         fault = time.time()
         until_healed(space, "world", before, ranks, number)
         assert set(how(space, before).values()) == ways, number
         until_edges(space, "world", mesh(space.ips("world"), 1), PORTS[:1])
-        way = "in place" if "in place" in ways else "anew"
+        way = "in place" if "in place" in ways else "re-created"
         figures.setdefault(way, []).append(timed(space, f"a deletion, {way}", fault, ranks))
         before = identities(space, "world")
     assert space.status("world").get("restarts", 0) == 0

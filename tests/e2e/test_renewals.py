@@ -32,7 +32,7 @@ def test_a_program_that_does_not_end_is_killed_and_restarted(space: Space) -> No
     before = identities(space, "world")
     space.kubectl("delete", "pod", "world-0", "--wait=false")
     until_healed(space, "world", before, {"world-0", "world-1"}, 2)
-    assert how(space, before) == {"world-0": "anew", "world-1": "in place"}
+    assert how(space, before) == {"world-0": "re-created", "world-1": "in place"}
     assert space.status("world").get("restarts", 0) == 0
 
 
@@ -53,7 +53,7 @@ def test_a_program_that_saves_a_checkpoint_has_its_own_grace_period_for_it(space
     with kept(space, "dijobs") as diary:
         space.kubectl("delete", "pod", "world-0", "--wait=false")
         until_healed(space, "world", before, {"world-0", "world-1"}, 2)
-    assert how(space, before) == {"world-0": "anew", "world-1": "in place"}
+    assert how(space, before) == {"world-0": "re-created", "world-1": "in place"}
     assert space.status("world").get("restarts", 0) == 0
     said = [
         c

@@ -83,7 +83,7 @@ def test_a_lost_pod_restarts_the_group(space: Space) -> None:
     space.kubectl("delete", "pod", "group-1", "--wait=false")
     waited = space.until_true("group", "Succeeded", TORCH_SECONDS)
     measured(
-        "seconds from the loss of a pod of torchrun's until its group has finished anew",
+        "seconds from the loss of a pod of torchrun's until its group has finished again",
         f"{waited:.0f}",
     )
     status = space.status("group")

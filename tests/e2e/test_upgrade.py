@@ -58,11 +58,11 @@ def test_twenty_jobs_survive_an_upgrade_and_a_downgrade_without_a_restart(
         # The previous version re-creates pods that have a channel (docs/install.md).
         install(cluster, present, "launcher.channel=false")
         # When an operator has counted a pod's loss, it has reconciled these jobs.
-        after = lost(space, begun, 1, {"world-1": "anew", "world-2": "in place"}, 2)
+        after = lost(space, begun, 1, {"world-1": "re-created", "world-2": "in place"}, 2)
         assert (launcher_of(space, "world-1"), launcher_of(space, "world-2")) == (new, old)
         assert all_running(space, kinds) == before
         install(cluster, operator, sources=former)
-        lost(space, after, 2, {"world-2": "anew"}, 3)
+        lost(space, after, 2, {"world-2": "re-created"}, 3)
         assert all_running(space, kinds) == before
     finally:
         install(cluster, present)

@@ -268,7 +268,7 @@ def test_a_lost_rank_is_replaced_and_only_the_new_pod_has_the_new_launcher(
     upgraded: Upgraded,
 ) -> None:
     space = upgraded.space
-    lost(space, upgraded.world, 1, {"world-1": "anew", "world-2": "in place"}, 2)
+    lost(space, upgraded.world, 1, {"world-1": "re-created", "world-2": "in place"}, 2)
     assert [launcher_of(space, f"world-{rank}") for rank in range(3)] == [OLD, NEW, OLD]
     assert is_current(space, "world") == [False, True, False]
     assert space.status("world").get("restarts", 0) == 0

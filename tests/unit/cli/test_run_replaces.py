@@ -53,7 +53,7 @@ async def test_replace_sends_the_code_and_prints_the_logs_until_the_end(
         async with asyncio.timeout(20):
             await until_new(made)
             await made.start(0)
-            made.pods["test-0"]["metadata"]["ownerReferences"] = [OWNER | {"uid": "anew"}]
+            made.pods["test-0"]["metadata"]["ownerReferences"] = [OWNER | {"uid": "new-uid"}]
             await made.change()
             await made.say(0, 1, "step 1")
             await made.stop(0)

@@ -61,7 +61,7 @@ class Store:
 
 async def _stored(request: web.Request, bodies: dict[str, Body]) -> web.Response:
     body = json.loads(await request.text())
-    body["metadata"] |= {"namespace": "default", "uid": "anew", "resourceVersion": "9"}
+    body["metadata"] |= {"namespace": "default", "uid": "new-uid", "resourceVersion": "9"}
     if "dryRun" not in request.query:
         name = body["metadata"]["name"]
         bodies[name] = bodies.get(name, {}) | body

@@ -52,4 +52,4 @@ async def test_methods_that_change_a_job_return_it(tmp_path: Path) -> None:
         assert spec(await client.scale("test", 5))["replicas"] == 5
         assert spec(await client.suspend("test"))["suspend"] is True
         assert spec(await client.resume("test"))["suspend"] is False
-        assert (await client.restart("test", mounting(), timeout=10)).metadata.uid == "anew"
+        assert (await client.restart("test", mounting(), timeout=10)).metadata.uid == "new-uid"

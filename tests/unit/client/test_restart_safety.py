@@ -62,7 +62,7 @@ async def test_the_new_job_waits_for_remaining_pods(world: tuple[Kubelets, str])
     made.pods["test-0"]["metadata"]["ownerReferences"] = [{"uid": "old"}]
     async with AsyncClient(kubeconfig) as client:
         await client.restart("test", timeout=0.3)
-    assert meta_of(made)["uid"] == "anew"
+    assert meta_of(made)["uid"] == "new-uid"
 
 
 async def test_a_restarted_job_keeps_its_owner(world: tuple[Kubelets, str]) -> None:
@@ -70,7 +70,7 @@ async def test_a_restarted_job_keeps_its_owner(world: tuple[Kubelets, str]) -> N
     meta_of(made)["ownerReferences"] = OWNERS
     async with AsyncClient(kubeconfig) as client:
         await client.restart("test", mounting(), timeout=10)
-    assert (meta_of(made)["uid"], meta_of(made)["ownerReferences"]) == ("anew", OWNERS)
+    assert (meta_of(made)["uid"], meta_of(made)["ownerReferences"]) == ("new-uid", OWNERS)
 
 
 def found(folder: Path) -> list[Path]:

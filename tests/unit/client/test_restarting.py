@@ -75,7 +75,7 @@ async def test_code_in_the_file_is_owned_by_the_new_job(tmp_path: Path) -> None:
         "code": "new",
         "other": "new",
     }
-    assert owners(store.bodies["code"]) == ["anew"]
+    assert owners(store.bodies["code"]) == ["new-uid"]
     assert owners(store.bodies["other"]) == []
 
 
