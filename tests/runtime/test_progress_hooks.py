@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from dijob_runtime import progress, waiting
-from dijob_runtime.hook import environments, evaluator, fetcher, learner, tables, trainer
+from dijob_runtime.hook import environments, fetcher, learner, pipelines, tables
 from dijob_runtime.waiting import WaitMeter
 
 
@@ -103,9 +103,9 @@ def test_a_middleware_reports_what_it_has_done(written: Callable[[], dict[str, A
         return _evaluate
 
     training = module("trainer", trainer=make_trainer)
-    trainer.patch(training)
+    pipelines.patch(training)
     evaluating = module("evaluator", interaction_evaluator=make_evaluator)
-    evaluator.patch(evaluating)
+    pipelines.patch(evaluating)
     assert training.trainer(active=False) is void
     train, evaluate = training.trainer(), evaluating.interaction_evaluator()
     assert train.__name__ == "_train"

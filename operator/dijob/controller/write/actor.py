@@ -19,10 +19,9 @@ from dijob.controller.observe.memory import JobMemory
 from dijob.controller.write.batch import Batch
 from dijob.controller.write.budget_writes import BudgetWrites
 from dijob.controller.write.creation import Creator
-from dijob.controller.write.engine_writes import EngineWrites
 from dijob.controller.write.outcome import Executor, PlanOutcome
 from dijob.controller.write.pod_writes import PodWrites
-from dijob.controller.write.queue_writes import QueueWrites
+from dijob.controller.write.scheduling_writes import EngineWrites, QueueWrites
 from dijob.core.actions import (
     Action,
     AskStack,
