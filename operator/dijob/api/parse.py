@@ -27,8 +27,8 @@ Part = TypeVar("Part", Spec, Status)
 ABSURD = 2_000_000_000
 
 
-def parse_job(body: Body) -> DIJob:
-    """Parse and validate an object as the apiserver returns it.
+def parse_job(body: Body, *, from_file: bool = False) -> DIJob:
+    """Parse and validate an object from the apiserver, or from a user's file (`from_file`).
 
     Raises SpecError with every problem found. That includes violations of the CRD's rules, because
     an object can be older than a rule. Fields of the status that cannot be read are treated as
@@ -42,9 +42,9 @@ def parse_job(body: Body) -> DIJob:
         spec = without_outdated_size(spec, meta.annotations, status)
         job = DIJob(metadata=meta, spec=spec, status=status)
     except ValidationError as error:
-        # Only an object from the apiserver has a uid. In a user's file, an unknown field is a typo;
-        # in the apiserver's object, it is a field that only the CRD knows.
-        served = "uid" in (body.get("metadata") or {})
+        # An unknown field in a user's file is a typo, even if the file was saved from the cluster
+        # and so has a uid. In the apiserver's object, it is a field that only the CRD knows.
+        served = not from_file and "uid" in (body.get("metadata") or {})
         raise SpecError(from_validation(error, DIJob, served=served)) from error
     found = checks.job_problems(job)
     if found:

@@ -127,7 +127,7 @@ def parse_body(body: Mapping[str, Any], source: str = "") -> DIJob:
             f"{where}apiVersion is {body.get('apiVersion')!r}; set it to {names.API_VERSION}"
         )
     try:
-        return parse_job(body)
+        return parse_job(body, from_file=True)
     except SpecError as error:
         name = (body.get("metadata") or {}).get("name", "")
         raise BadFile(f"{where}DIJob {name}: {error}") from error

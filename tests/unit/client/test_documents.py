@@ -126,3 +126,14 @@ def test_a_job_is_written_as_it_was_built() -> None:
 
 def test_multi_line_text_stays_readable_in_yaml() -> None:
     assert "main.py: |-\n" in dump({"data": {"main.py": "import os\nprint(os)"}})
+
+
+def test_a_typo_in_a_file_that_was_saved_from_the_cluster_is_reported_as_a_typo(
+    tmp_path: Path,
+) -> None:
+    saved = {**JOB, "metadata": {**JOB["metadata"], "uid": "1", "resourceVersion": "7"}}
+    saved["spec"] = {**JOB["spec"], "replica": 2}
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(saved))
+    with pytest.raises(BadFile, match="did you mean replicas?"):
+        load_job(file)
