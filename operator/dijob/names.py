@@ -63,8 +63,9 @@ ANNOTATION_BROKER: Final = f"{GROUP}/broker"
 ANNOTATION_MASTER: Final = f"{GROUP}/master-addr"
 ANNOTATION_NODELIST: Final = f"{GROUP}/slurm-nodelist"
 ANNOTATION_MACHINES: Final = f"{GROUP}/oneflow-nodes"
-# The shape of the pod's containers (the fields of their spec that restart a container when they
-# change), recorded before the containers started (core/observed/shape.py).
+# The shape of the pod's containers, recorded before the containers started
+# (core/observed/shape.py). The shape consists of the fields of their spec whose changes restart a
+# container.
 ANNOTATION_SHAPE: Final = f"{GROUP}/container-shape"
 # How many terminations of the program the operator has counted. After a failure the launcher waits
 # until the operator has counted it, so that the program does not run again after its last permitted
@@ -99,9 +100,9 @@ KUEUE_REPLACES: Final = f"{KUEUE_GROUP}/workload-slice-replacement-for"
 # A hash of the part of the spec from which a pod, or the job's NetworkPolicy, was created.
 ANNOTATION_TEMPLATE: Final = f"{GROUP}/template-hash"
 
-# On a DIJob with a time to live, if the operator keeps a history: the uid of the job. If the
-# annotation is present, the history has the job's record and logs, so the job can be deleted
-# (docs/decisions/069).
+# The uid of the job, on a DIJob with a time to live. The annotation is set only if the operator
+# keeps a history. It means that the history has the job's record and logs, so the job can be
+# deleted (docs/decisions/069).
 ANNOTATION_RECORDED: Final = f"{GROUP}/recorded"
 
 # An annotation of Kubernetes: the container that kubectl uses if the user names none.
@@ -225,8 +226,8 @@ class Topology(StrEnum):
 class RuntimeTraits:
     """The requirements that a runtime has for its jobs.
 
-    `annotations` are the pod annotations from which the runtime's variables get those values that
-    depend on the peer list.
+    Some of the runtime's variables depend on the peer list. They get their values from the pod
+    annotations in `annotations`.
     """
 
     # Programs of this runtime cannot accept a returning member, so all ranks restart when one is
@@ -234,8 +235,8 @@ class RuntimeTraits:
     fixed_membership: bool = False
     # The runtime addresses its nodes only by name.
     requires_hostnames: bool = False
-    # The nodes of the runtime must have the same GPUs, and names that differ only in a numeric
-    # suffix, so its jobs cannot have tasks.
+    # The nodes of the runtime must have the same GPUs, and their names may differ only in a numeric
+    # suffix. So its jobs cannot have tasks.
     homogeneous: bool = False
     annotations: tuple[str, ...] = ()
 
@@ -316,7 +317,9 @@ class RestartScope(StrEnum):
 
 
 class TopologyMode(StrEnum):
-    """Whether the ranks of a job wait until one topology domain has room for all of them."""
+    """Whether the ranks of a job wait until one topology domain has enough capacity for all of
+    them.
+    """
 
     REQUIRED = "Required"
     PREFERRED = "Preferred"

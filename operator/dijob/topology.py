@@ -3,8 +3,8 @@
 DI-engine 0.5.3 applies one rule twice: to the ranks of a job (ding/entry/cli_parsers/k8s_parser.py,
 _get_attach_to), and to the processes of one pod (ding/framework/parallel.py, topology_network). If
 a rank connects to another rank, each process of the first connects to all processes of the second.
-A position is a rank if the rule is applied to a job, and the number of a process if the rule is
-applied to a pod.
+If the rule is applied to a job, a position is a rank. If the rule is applied to a pod, a position
+is the number of a process.
 
 All parts of the operator and of the command line take the rule from this module. The runtime in the
 pods cannot import this module, because it has to run with Python 3.7 and without this package. So

@@ -1,9 +1,9 @@
 """The validation rules of a DIJob beyond its schema.
 
 The CRD contains most of these rules as CEL rules with the same messages, so that `kubectl apply`
-fails immediately. The operator checks all of them again: an object can be older than a rule, and
-some rules need the parsed command or exceed CEL's cost budget. The problems are reported in the
-condition Invalid.
+fails immediately. The operator checks all of them again. An object can be older than a rule, and
+some rules cannot be in the CRD, because they need the parsed command or exceed CEL's cost budget.
+The problems are reported in the condition Invalid.
 """
 
 import re
@@ -93,8 +93,8 @@ HOST_MESSAGE: Final = "is only for type redis: add `type: redis`, or remove the 
 HOMOGENEOUS: Final = tuple(runtime for runtime in Runtime if runtime.traits.homogeneous)
 HOMOGENEOUS_MESSAGE: Final = (
     f"{' and '.join(HOMOGENEOUS)} need identical nodes whose names differ only in a numeric"
-    " suffix, which is not true of the pods of tasks: use a template instead of tasks, or another"
-    " runtime"
+    " suffix, and the pods of tasks do not meet this requirement: use a template instead of tasks,"
+    " or another runtime"
 )
 TASK_RUNTIMES: Final = (Runtime.DITASK, Runtime.TORCH)
 TASK_RUNTIME_MESSAGE: Final = (
@@ -125,7 +125,7 @@ QUEUE_PATTERN: Final = "[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
 QUEUE_MESSAGE: Final = f"is the name of a queue, so it must match {QUEUE_PATTERN}"
 PREFERRED_MESSAGE: Final = (
     "is Preferred, but the engine Native supports only Required (it waits until one topology domain"
-    " has room for all ranks): use Required, or remove spec.scheduling.topology"
+    " has enough capacity for all ranks): use Required, or remove spec.scheduling.topology"
 )
 STALL_POLICY_MESSAGE: Final = (
     "needs stallSeconds, the time without progress after which the policy applies: add"
@@ -139,8 +139,9 @@ STALL_LIMIT_MESSAGE: Final = (
     "is Restart, but backoffLimit is 0, and a restart after a stall counts against it: use Report,"
     " or raise backoffLimit"
 )
-# The longest peer list, in characters. A pod's annotations (256 KiB in total) contain the list
-# twice, or three times with tasks, and an environment string (128 KiB) contains the list once.
+# The longest peer list, in characters. It must fit into a pod's annotations (256 KiB in total)
+# twice, or three times if the job has tasks. It must also fit once into an environment string (128
+# KiB).
 LIST_LENGTH: Final = 100_000
 TASKS_LIST_LENGTH: Final = 75_000
 
@@ -213,7 +214,7 @@ def _size_problems(spec: Spec, *, served: bool) -> Iterator[Problem]:
         yield Problem(
             "spec.minReplicas", f"is {least}, but maxReplicas is {most}: change one of them"
         )
-        # `replicas` is not checked, because no value could satisfy both bounds.
+        # `replicas` is not checked in this case, because no value could satisfy both bounds.
         return
     if wish is not None and least is not None and wish < least:
         yield Problem(
@@ -277,7 +278,7 @@ def _task_problems(job: DIJob) -> Iterator[Problem]:
 def _list_size_problems(job: DIJob) -> Iterator[Problem]:
     """Yield a problem if a peer list of names does not fit into a pod.
 
-    1,500 IPs always fit, but 1,500 of the longest names do not.
+    A list of 1,500 IPs always fits, but a list of 1,500 names of the maximum length does not.
     """
     size, room = job.spec.maximum, TASKS_LIST_LENGTH if job.spec.tasks else LIST_LENGTH
     task = max(

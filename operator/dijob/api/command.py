@@ -50,8 +50,8 @@ class Command:
     ports: tuple[int, ...] = ()
     # Why the shell does not find the launcher's ditask: a path, a login shell, or conda.
     bypass: str | None = None
-    # Whether a part of the command cannot be read, because it is in a script file or a variable, or
-    # because it differs between several ditask calls.
+    # Whether a part of the command cannot be read. Such a part is in a script file or a variable,
+    # or differs between several ditask calls.
     dynamic: bool = False
     hidden: frozenset[str] = frozenset()
     # Every option that can be read, by its long name without dashes.
@@ -82,8 +82,9 @@ def listen_port(command: Command) -> int | None:
     """Return the TCP port on which a command's first worker listens (over nng or torchrpc).
 
     The port is the value of `--ports`, or 50515 by default (k8s_parser.py `_get_ports`,
-    cli_ditask.py). Returns None if no process listens (redis), if the command chooses the address
-    itself (ipc, another platform, --address, --platform-spec), or if an option cannot be read.
+    cli_ditask.py). Returns None if no process listens (redis), or if an option cannot be read. Also
+    returns None if the command chooses the address itself (ipc, another platform, --address,
+    --platform-spec).
     """
     options = command.options or {}
     plain = (

@@ -1,9 +1,9 @@
 """Rules for connections to a job's pods, as in a NetworkPolicy (k8s.io/api/networking/v1).
 
 A mistake in these rules could open the job's ports, and DI-engine executes what it receives. So an
-unknown key is rejected at every depth: a misspelled selector would be an empty selector, which
-selects all pods, and a rule without `from` would allow all peers. A null value is rejected for the
-same reason, because the apiserver treats it as absent.
+unknown key is rejected at every depth. A misspelled selector would be an empty selector, which
+selects all pods. A rule without `from` would allow all peers. A null value is rejected for the same
+reason, because the apiserver treats it as absent.
 """
 
 from typing import Annotated, Any, Literal

@@ -3,8 +3,8 @@
 Autoscalers write `spec.replicas`, and users write both. The operator never writes the task's field,
 which belongs to the user's manifest. `spec.replicas` is the size until the task's field changes;
 then the operator copies the new value to `spec.replicas`. To notice such a change, the operator
-keeps the last known value of the task's field in an annotation, which it writes in the same request
-as `spec.replicas` (docs/decisions/059).
+keeps the last known value of the task's field in an annotation. It writes the annotation and
+`spec.replicas` in the same request (docs/decisions/059).
 """
 
 from collections.abc import Mapping
@@ -29,16 +29,16 @@ def task_record(spec: Spec) -> str:
 def without_outdated_size(spec: Spec, annotations: Mapping[str, str], status: Status) -> Spec:
     """Return the spec, but without `replicas` if its value is outdated.
 
-    It is outdated if the last task's own field has changed since the operator compared the two
+    It is outdated if the last task's own field has changed since the operator last compared the two
     fields.
     """
     if not spec.tasks or spec.replicas is None:
         return spec
     known = annotations.get(names.ANNOTATION_LAST_TASK)
     if known is None:
-        # If the annotation is missing, the user has removed it or has written both fields, or an
-        # older operator has written `replicas`. For that operator, `replicas` was the size of all
-        # tasks together (docs/decisions/056).
+        # The annotation can be missing for three reasons: the user has removed it, the user has
+        # written both fields, or an older operator has written `replicas`. For such an operator,
+        # `replicas` was the size of all tasks together (docs/decisions/056).
         current = status.desired in (0, spec.fixed + spec.replicas) or _is_admitted_in_part(status)
     else:
         current = known == task_record(spec)

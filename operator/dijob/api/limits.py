@@ -1,9 +1,9 @@
 """Limits for the depth and the size of an object.
 
 In fields that keep unknown keys, an apiserver stores up to 10,000 nested levels. Neither a schema
-nor CEL can measure depth, and every parser and every copy recurses, so one such object could crash
-the process. Deep and large parts are therefore cut from the JSON text before it is parsed, and
-validation rejects the truncated object (docs/decisions/014).
+nor CEL can measure depth. Every parser and every copy recurses, so one object with too many levels
+could crash the process. Deep and large parts are therefore cut from the JSON text before it is
+parsed, and validation rejects the truncated object (docs/decisions/014).
 """
 
 import json
@@ -16,15 +16,15 @@ from dijob.api.problems import Problem
 
 # Validation rejects more than LEVELS levels, and no field of Kubernetes is nested nearly as deeply.
 # Documents are cut only at KEPT_LEVELS, which is larger, so validation rejects every truncated
-# spec. KEPT_LEVELS must be well below 200, the depth at which pydantic stops, because the list or
-# the event around an object adds some levels.
+# spec. pydantic stops at a depth of 200. KEPT_LEVELS must be well below this depth, because the
+# list or the event around an object adds some levels.
 LEVELS: Final = 100
 KEPT_LEVELS: Final = 150
 # Templates of real pods have a few hundred values, and each pod gets all of them. The largest
 # object that an apiserver stores has a million values and would delay all other jobs.
 VALUES: Final = 10_000
-# If a part of a document has more commas and opening brackets than this, it has more than VALUES
-# values, because each value adds at most one comma and one opening bracket.
+# A part of a document with more commas and opening brackets than this has more than VALUES values:
+# each value adds at most one comma and one opening bracket.
 TOKENS: Final = 2 * VALUES + 5_000
 # The placeholder for the content of an object or list that was cut. Validation rejects it.
 CUT: Final = "\0cut"

@@ -1,6 +1,6 @@
 """The DIJob: its spec, its status, and values derived from both.
 
-The properties of the model resolve values that the spec leaves open: a value can be in a field, in
+The properties of the model resolve values that the spec leaves open. A value can be in a field, in
 engineFields or in an option of the command. All other code uses these properties, so that the rules
 of precedence are in one place.
 """
@@ -190,12 +190,12 @@ class DIJob(Stored):
 
 
 def spec_fingerprint(spec: Spec) -> str:
-    """Return a hash of the immutable fields, which shows whether a pod was created from this spec.
+    """Return a hash of the immutable fields. It shows whether a pod was created from this spec.
 
     The hash covers what the user wrote, not the pod that the operator creates from it. Otherwise an
-    upgrade of the operator would mark every running pod as outdated. For the same reason most
-    fields are hashed only if they differ from their default: a pod that is older than the field
-    keeps its hash.
+    upgrade of the operator would mark every running pod as outdated. For the same reason, most
+    fields are hashed only if they differ from their default. A pod that is older than such a field
+    then keeps its hash.
     """
     counted = {
         name

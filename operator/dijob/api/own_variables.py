@@ -39,8 +39,8 @@ def variable_problems(job: DIJob) -> tuple[Problem, ...]:
 
 
 def variable_warnings(job: DIJob) -> Iterator[Problem]:
-    """Yield a warning for each variable in the templates that overrides a variable of the operator,
-    or whose value cannot be read.
+    """Yield a warning for each template variable that overrides one of the operator's variables, or
+    whose value cannot be read.
     """
     world, meta = _known_values(job), job.metadata
     # A template may repeat the operator's own values.

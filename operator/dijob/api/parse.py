@@ -105,7 +105,7 @@ def _drop_unreadable(model: type[Part], given: Mapping[str, Any]) -> Part:
 class Parsed:
     """A job together with the raw spec from which it was parsed.
 
-    The raw spec is kept so that an equal spec is not parsed again: parsing a command is expensive,
+    The raw spec is kept so that an equal spec is not parsed again. Parsing a command is expensive,
     and each status write of the operator causes an event with the same spec.
     """
 

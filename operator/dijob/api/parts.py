@@ -115,10 +115,9 @@ class DisruptionBudget(Written):
     nodes, preemption, or the deletion of pods."""
 
     max_unavailable: Annotated[int, Field(strict=True, ge=0, le=names.MAX_REPLICAS)]
-    """A Ready rank may be evicted only if at most this many ranks are not Ready after the eviction.
-    With 0, no Ready rank can be evicted. With 1, the ranks are evicted one at a time: each eviction
-    waits until the previous rank is Ready on another node. Ranks that have succeeded are not
-    counted."""
+    """The maximum number of ranks that may be unready after a Ready rank has been evicted. With 0,
+    no Ready rank can be evicted. With 1, the ranks are evicted one at a time: each eviction waits
+    until the previous rank is Ready on another node. Ranks that have succeeded are not counted."""
 
 
 class Task(Written):
@@ -134,8 +133,8 @@ class Task(Written):
     # compare absent values.
     replicas: Annotated[Replicas, DEFAULTED] = 1
     """Number of pods. Ranks are numbered across all tasks in order, so only the last task's
-    replicas can be changed. The number of pods of the last task is spec.replicas. If this field of
-    the last task is changed, the operator sets spec.replicas to the new value."""
+    replicas can be changed. The number of pods of the last task is spec.replicas. If this field is
+    changed for the last task, the operator sets spec.replicas to the new value."""
     min_replicas: Replicas | None = None
     """Only for the last task: the minimum size of the task. The job starts when this many of the
     task's pods and all pods of the other tasks have addresses. The other pods join later. If the
@@ -147,12 +146,12 @@ class Task(Written):
     disruption_budget: DisruptionBudget | None = None
     """How many of this task's ranks a node drain may stop at the same time. If the field is absent,
     a drain may stop all of them. The field can be changed until the job has ended."""
-    # A default in the CRD is a constant, so it could not be the job's runtime.
+    # A default in the CRD must be a constant, so it cannot be the job's runtime.
     runtime: Runtime | None = None
     """torch: this task's ranks train together in their own process group. They get RANK,
-    WORLD_SIZE, MASTER_ADDR, PET_NNODES, ..., which count only this task's pods. When one of these
-    ranks is lost or fails, all of them restart. ditask: the ranks get only the DI_ variables. All
-    tasks remain one DI-engine world. Requires spec.runtime: ditask. Defaults to spec.runtime."""
+    WORLD_SIZE, MASTER_ADDR, PET_NNODES, ..., set for this task's pods only. When one of these ranks
+    is lost or fails, all of them restart. ditask: the ranks get only the DI_ variables. All tasks
+    remain one DI-engine world. Requires spec.runtime: ditask. Defaults to spec.runtime."""
     template: Template
     """The template of this task's pods, in the same format as spec.template."""
 
@@ -194,9 +193,9 @@ class Restart(Written):
 
     scope: RestartScope | None = None
     """Pod replaces the lost rank and restarts the ranks that connect to it; the others keep
-    running. Job restarts all ranks, for programs that cannot accept a returning member; with
-    runtime torch or oneflow, this includes ranks that have succeeded. Defaults to Job for these two
-    runtimes, else Pod. The ranks of a task with runtime torch always restart together."""
+    running. Job restarts all ranks, for programs that cannot accept a returning member. With
+    runtime torch or oneflow, it also restarts ranks that have succeeded. Defaults to Job for these
+    two runtimes, else Pod. The ranks of a task with runtime torch always restart together."""
 
 
 class SchedulingTopology(Written):
@@ -205,23 +204,24 @@ class SchedulingTopology(Written):
     key: Annotated[str, Field(min_length=1, max_length=317)]
     """The node label whose value identifies the domain, such as topology.kubernetes.io/zone."""
     mode: Annotated[TopologyMode, DEFAULTED] = TopologyMode.REQUIRED
-    """Required: the ranks wait until one domain has room for them. Preferred: the ranks run in one
-    domain if possible, otherwise in several. The engine Native supports only Required."""
+    """Required: the ranks wait until one domain has enough capacity for all of them. Preferred: the
+    ranks run in one domain if possible, otherwise in several. The engine Native supports only
+    Required."""
 
 
 class Scheduling(Written):
     """How the cluster gives nodes to the job's ranks."""
 
     engine: Engine | None = None
-    """The scheduler that places either at least minAvailable ranks at the same time or no rank.
-    Native: the scheduler of Kubernetes 1.37 or later (a PodGroup of scheduling.k8s.io/v1beta1,
-    which the cluster must serve). Volcano, Coscheduling (of scheduler-plugins), YuniKorn, KAI: the
-    scheduler with that name, which must be installed in the cluster. Kueue: the queue in the label
+    """The scheduler that places at least minAvailable ranks at the same time, or none. Native: the
+    scheduler of Kubernetes 1.37 or later (a PodGroup of scheduling.k8s.io/v1beta1, which the
+    cluster must serve). Volcano, Coscheduling (of scheduler-plugins), YuniKorn, KAI: the scheduler
+    with that name, which must be installed in the cluster. Kueue: the queue in the label
     kueue.x-k8s.io/queue-name admits the job (the chart value scheduling.kueue must be true). None:
     each pod is scheduled on its own. Defaults to Kueue if the job has the queue label and the
-    operator uses Kueue, else to the operator's engine (the chart value scheduling.engine, by
-    default None). If the template itself puts the pods into a group, for example with
-    schedulingGroup, the default is None."""
+    operator uses Kueue. Otherwise defaults to the operator's engine (the chart value
+    scheduling.engine, by default None). If the template itself puts the pods into a group, for
+    example with schedulingGroup, the default is None."""
     queue: Annotated[str, Field(min_length=1, max_length=63)] | None = None
     """The engine's queue from which the job gets its nodes. Only for Volcano, YuniKorn and KAI. If
     the field is absent, the scheduler decides, or uses its default queue."""
@@ -282,5 +282,5 @@ class FailurePolicy(Written):
 
     rules: Annotated[tuple[FailureRule, ...], Field(max_length=MAX_RULES)] = ()
     """The first rule that matches applies. If none matches, the action is Restart. A disruption (an
-    eviction, a preemption, a lost node) does not count as a failure unless a rule with
-    onPodConditions matches it."""
+    eviction, a preemption, a lost node) counts as a failure only if a rule with onPodConditions
+    matches it."""

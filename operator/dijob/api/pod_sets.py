@@ -60,7 +60,7 @@ class PodSet:
     @cached_property
     def own_groups(self) -> tuple[str, ...]:
         """The template's labels and annotations with which the user puts the pods into a group of a
-        scheduler other than Kubernetes' own.
+        scheduler other than kube-scheduler.
         """
         meta = self.template.metadata
         given = {**(meta.labels or {}), **(meta.annotations or {})}

@@ -2,10 +2,10 @@
 errors, and names that the apiserver does not validate.
 
 The author of such text may be another tenant. Unchanged, the text could clear a terminal, set its
-title, reorder what a person reads, hide a part of a message, or add a line to a log. Every place
-where such text enters a status, an event, a log or a terminal uses one of these functions. Text
-that people write on purpose is kept: the letters of all scripts, combining marks, emoji
-(docs/decisions/044).
+title, or add a line to a log. It could also reorder what a person reads, or hide a part of a
+message. Every place where such text enters a status, an event, a log or a terminal uses one of
+these functions. Text that people write on purpose is kept: the letters of all scripts, combining
+marks, emoji (docs/decisions/044).
 """
 
 import json
@@ -13,9 +13,10 @@ import re
 from typing import Final
 
 # Escape sequences (ECMA-48), both in the form that begins with ESC and in the form that begins with
-# a single control byte. They are colors and cursor movements (CSI), strings such as a window title
-# (DCS, SOS, OSC, PM, APC) with a terminator on the same line, and all shorter sequences. _COLOUR
-# does not match attribute 8, which hides the text that follows.
+# a single control byte. The sequences are colors and cursor movements (CSI), strings (DCS, SOS,
+# OSC, PM, APC), and all shorter sequences. A string, such as a window title, must have its
+# terminator on the same line. _COLOUR does not match attribute 8, which hides the text that
+# follows.
 _COLOUR: Final = r"\x1b\[(?![0-9;:]*(?<![0-9])0*8(?![0-9]))[0-9;:]*m"
 _CSI: Final = r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
 _STRING: Final = (

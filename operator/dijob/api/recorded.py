@@ -74,8 +74,8 @@ class JobRecord(Stored):
 
     @property
     def outcome(self) -> str:
-        """Succeeded, Failed, or Deleted if the job was deleted before it ended. The phase, if the
-        job is not over.
+        """Succeeded, Failed, or Deleted (the job was deleted before it ended). If the job is not
+        over, its phase.
         """
         return DELETED if self.deleted and not self.ended else self.phase
 

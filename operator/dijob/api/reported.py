@@ -74,8 +74,9 @@ def in_words(progress: Progress) -> str:
 
 
 def count_repeated(old: Progress, new: Progress, restarted: bool) -> int | None:
-    """Return the number of repeated iterations so far, given two successive reports; None if there
-    are none. `restarted` says whether a program of the job has restarted between the two reports.
+    """Return the number of repeated iterations so far, given two successive reports; None if no
+    iteration was repeated. `restarted` says whether a program of the job has restarted between the
+    two reports.
 
     Without a restart, a smaller iteration number has another cause, for example two processes that
     both report.
@@ -87,7 +88,7 @@ def count_repeated(old: Progress, new: Progress, restarted: bool) -> int | None:
 
 
 def repeated_share(progress: Progress | None) -> float:
-    """Return the fraction (0 to 1) of all iterations that only repeated lost iterations."""
+    """Return the repeated iterations as a fraction (0 to 1) of all iterations."""
     repeated = (progress.repeated_iterations if progress else None) or 0
     done = (progress.iteration if progress else None) or 0
     return repeated / (done + repeated) if repeated else 0.0

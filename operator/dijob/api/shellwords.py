@@ -75,7 +75,7 @@ class ShellCall:
 
 
 def is_hidden(word: str) -> bool:
-    """Whether a word contains a variable or a substitution, so that its value is not known."""
+    """Whether a word's value is unknown, because the word contains a variable or a substitution."""
     return "$" in word or "`" in word
 
 
@@ -181,8 +181,9 @@ def _without_documents(script: str) -> str:
     if "<<" not in script:
         return script
     lines = script.split("\n")
-    # The line numbers at which each text occurs, in descending order. With them, the end of a
-    # here-document is found without a search through all lines, which would take quadratic time.
+    # The line numbers at which each text occurs, in descending order. They show where a
+    # here-document ends. A search through all lines for each here-document would take quadratic
+    # time.
     ends: dict[str, list[int]] = {}
     for number in range(len(lines) - 1, -1, -1):
         ends.setdefault(lines[number].strip(" \t"), []).append(number)

@@ -1,7 +1,7 @@
 """The spec of a DIJob, as the user writes it.
 
-This model is the only definition of the API. The CRD with its rules and defaults, the fingerprint
-of a pod and docs/reference.md are generated from it: the type and bounds of a field from its
+This model is the only definition of the API. The CRD (with its rules and defaults), the fingerprint
+of a pod and docs/reference.md are generated from it. A field's type and bounds come from its
 annotation, its description from its docstring, and its behavior from its traits (traits.py).
 """
 
@@ -59,8 +59,8 @@ class Spec(Written):
     # once, because the scale subresource needs a value.
     replicas: Annotated[Replicas | None, Mutable.ALWAYS] = None
     """Desired number of pods, one for each rank. `kubectl scale` sets it. If it is absent, the
-    operator sets it once, to maxReplicas or, if that is also absent, to minReplicas. In a job with
-    tasks, it is the number of pods of the last task, and defaults to that task's replicas. The
+    operator sets it once: to maxReplicas, or to minReplicas if maxReplicas is also absent. In a job
+    with tasks, it is the number of pods of the last task, and defaults to that task's replicas. The
     operator sets it again if that task's replicas are changed."""
     min_replicas: Annotated[Replicas | None, Mutable.UNTIL_ENDED] = None
     """Number of pods that must have addresses before the job starts: ranks 0 to minReplicas-1. The
@@ -89,29 +89,29 @@ class Spec(Written):
     which the operator runs if no host is given. Defaults to the command's --mq-type, else nng."""
     addressing: Annotated[Addressing, DEFAULTED, Immutable()] = Addressing.IP
     """The content of DI_NODES: the pods' IPs, or their DNS names (JOB-RANK.JOB). A name stays the
-    same when its pod is replaced, so no other rank restarts after a loss, but each start waits for
-    the cluster's DNS. runtime: slurm always uses names."""
+    same when its pod is replaced, so no other rank restarts after a loss. However, each start waits
+    for the cluster's DNS. runtime: slurm always uses names."""
     service: Annotated[ServicePolicy, DEFAULTED, Mutable.UNTIL_ENDED] = ServicePolicy.AUTO
     """Whether the job has a headless service, which gives each rank a DNS name (JOB-RANK.JOB).
     Auto: only if the job itself uses names (addressing: Hostname, runtime: slurm). Always: for your
-    own programs that look up the names, including those in init containers and probes; the service
-    is created before the first pod. A service adds work for the control plane whenever a rank
-    starts or is lost."""
+    own programs that look up the names, including programs in init containers and probes. The
+    service is created before the first pod. A service adds work for the control plane whenever a
+    rank starts or is lost."""
     launcher: Annotated[Launcher, DEFAULTED, Immutable(default_is_hashed=True)] = Launcher.AUTO
     """Auto puts the operator's launcher before the template's command, so that a plain `ditask ...`
     finds its peers in any image. Off runs the command as it is."""
     connect_seconds: Annotated[StrictInt, Field(ge=0, le=86400), Immutable()] = CONNECT_SECONDS
     """How long a process of DI-engine's Parallel waits for connections to all peers in its peer
-    list before its program starts, so that no peer misses the first messages. After this time, the
-    program starts without the missing peers, and its log names them. Defaults to 120. 0: no
-    wait."""
+    list before its program starts. Because of this wait, no peer misses the first messages. After
+    this time, the program starts without the missing peers, and its log names them. Defaults to
+    120. 0: no wait."""
     network_policy: Annotated[NetworkPolicy | None, Mutable.UNTIL_ENDED] = None
     """Peers that may connect to the job's pods, in addition to the job's pods themselves. Applies
     only if the operator creates a NetworkPolicy for each job (the chart value networkPolicy.jobs).
     A change also applies to running pods."""
     clean_pod_policy: Annotated[CleanPodPolicy, DEFAULTED, Mutable.ALWAYS] = CleanPodPolicy.RUNNING
-    """Which pods are deleted when the job has ended: Running (those that are still running; the
-    others keep their logs), All, or None (only those whose program has not started)."""
+    """Which pods are deleted when the job has ended. Running: the pods that are still running; the
+    others keep their logs. All: all pods. None: only the pods whose program has not started."""
     restart: Annotated[Restart, Mutable.UNTIL_ENDED] = Restart()
     """Which ranks restart when a rank loses its pod, its node or its address."""
     gather_seconds: Annotated[StrictInt, Field(ge=0, le=3600), Mutable.UNTIL_ENDED] = 10
@@ -122,9 +122,9 @@ class Spec(Written):
     """The admission timeout: how long a job without a running rank may keep its pods while a rank
     below minReplicas cannot start. A rank cannot start if its pod has no node, or is rejected
     because a quota is full. A job has no running rank before it has started, and while all its
-    ranks restart. After the timeout, the operator deletes pods of the job and retries later: all of
-    them if a quota is full; otherwise only those that have a node, and only if pods outside the job
-    are waiting for a node. Defaults to 300."""
+    ranks restart. After the timeout, the operator deletes pods of the job and retries later. If a
+    quota is full, it deletes all of them. Otherwise it deletes only those that have a node, and
+    only if pods outside the job are waiting for a node. Defaults to 300."""
     scheduling: Annotated[Scheduling, Immutable()] = Scheduling()
     """Gang scheduling: the cluster places at least minAvailable ranks of the job at the same time,
     or none."""
@@ -158,9 +158,9 @@ class Spec(Written):
     field is absent, they are kept."""
     stall_seconds: Annotated[StallSeconds | None, Mutable.UNTIL_ENDED] = None
     """If the training makes no progress for this long while all ranks are Ready, the condition
-    ProgressStalled says when and at which iteration progress stopped, and what the programs are
-    executing. If the field is absent, nothing is checked. Use at least 300; docs/progress.md
-    has measurements."""
+    ProgressStalled becomes True. Its message says when and at which iteration progress stopped, and
+    what the programs are executing. If the field is absent, nothing is checked. Use at least 300;
+    docs/progress.md has measurements."""
     stall_policy: Annotated[StallPolicy | None, Mutable.UNTIL_ENDED] = None
     """What happens when stallSeconds have passed without progress. Report: only the condition is
     set. Restart: the slowest task or rank also restarts, but only once in the life of the job. This
@@ -179,11 +179,11 @@ class Spec(Written):
     any other value, this operator does not create, change or delete any of the job's objects, and
     does not write its status."""
     priority: Annotated[Priority, DEFAULTED, Immutable()] = Priority.NORMAL
-    """If the template has no priority class, the pods get the one that the operator is configured
-    to use for this priority, normal or high."""
+    """If the template has no priority class, the pods get the class that the operator's
+    configuration sets for this priority (normal or high)."""
     preemptible: Annotated[bool, Mutable.UNTIL_ENDED] = False
     """If true, exit code 143 (SIGTERM) does not count as a failure, as in DI-orchestrator.
-    Evictions do not count in either case, unless a rule of failurePolicy counts them."""
+    In either case, evictions count only if a rule of failurePolicy counts them."""
     group: Annotated[str, Field(max_length=63), Immutable()] = ""
     """A name that several DIJobs can share. It becomes the pods' label diengine/group, for
     selectors."""
@@ -193,7 +193,7 @@ class Spec(Written):
     """Volumes that every pod gets in addition to those of its template."""
     tasks: Annotated[Tasks | None, Immutable(in_part=True)] = None
     """Groups of ranks, each with its own replicas and template. A job has either tasks or
-    spec.template. Only the last task's replicas can be changed while the job is not suspended."""
+    spec.template. While the job is not suspended, only the last task's replicas can be changed."""
     template: Annotated[Template | None, Immutable()] = None
     """The template of each rank's pod, in the same format as the pod template of a Deployment or a
     Job."""
@@ -227,11 +227,11 @@ class Spec(Written):
         return min(size, last.max_replicas or names.MAX_REPLICAS)
 
     def explicit(self, field: str) -> Any:
-        """Return the value that the user set for `parallel_workers` or `topology`, in this spec or
-        in its engineFields, or None if the user set no value.
+        """Return the user's value for `parallel_workers` or `topology`, or None if there is none.
 
-        The model's attribute is not enough: `topology` has a default, and only a value that the
-        user set takes precedence over the command's option.
+        The user can set the value in this spec or in its engineFields. The model's attribute is not
+        enough: `topology` has a default, and only a value that the user set takes precedence over
+        the command's option.
         """
         given = getattr(self, field) if field in self.model_fields_set else None
         return given if given is not None else getattr(self.engine_fields, field, None)

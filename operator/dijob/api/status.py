@@ -76,9 +76,9 @@ class Charge(Stored):
     """Revision of the last peer list for which the rank's process was restarted. Such a restart is
     not a failure."""
     shape: Annotated[str, Field(max_length=1024)] = ""
-    """The kubelet restarts a container if its image or resources change, which is not a failure.
-    This field contains fingerprints of the images and resources of the pod's containers at the last
-    such restart. Empty: there was no such restart."""
+    """The kubelet restarts a container if its image or resources change. Such a restart is not a
+    failure. This field contains fingerprints of the images and resources of the pod's containers at
+    the last such restart. Empty: there was no such restart."""
     excused_at: Time = ""
     """When the pod's main container last exited for a restart that does not count as a failure."""
 
@@ -169,16 +169,18 @@ class GivenBack(Stored):
     message: Message = ""
     """Why the job released its capacity: the ranks that could not start, and the cause."""
     kept_ranks: Annotated[str, Field(max_length=8192)] = ""
-    """The ranks, as ranges such as 2-3, whose pods had no node and are kept so that a cluster
-    autoscaler adds nodes for them. Empty: none, because a quota was full."""
+    """The ranks whose pods had no node, as ranges such as 2-3. These pods are kept so that a
+    cluster autoscaler adds nodes for them. Empty: none, because a quota was full."""
     contended: bool = False
-    """Whether another job was also waiting for a node. It determines what happens if a kept pod
+    """Whether another job was also waiting for a node. This determines what happens if a kept pod
     finds a node before the next attempt. If true, that pod is deleted as well. If false, the job
     tries again immediately."""
 
 
 class Interruption(Stored):
-    """A period, after the job had been running, in which not all of its ranks were Ready."""
+    """A period in which not all ranks of the job were Ready, although the job had been running
+    before.
+    """
 
     time: Time = ""
     """When the interruption began."""
@@ -186,8 +188,8 @@ class Interruption(Stored):
     """How many seconds the interruption lasted. If it is not over, add the time since
     goodput.activitySince."""
     reason: Reason = ""
-    """A one-word, machine-readable reason: that of the re-rendezvous (see lastRenewal), Crashed if
-    a program failed and restarted in its pod, or NotReady."""
+    """A one-word, machine-readable reason: the reason of the re-rendezvous (see lastRenewal),
+    Crashed (a program failed and restarted in its pod), or NotReady."""
     lost: Annotated[str, Field(max_length=256)] = ""
     """The ranks that were lost, failed or not Ready, as ranges such as 0-3,7. Empty: unknown."""
     ranks: Annotated[str, Field(max_length=256)] = ""
@@ -196,8 +198,8 @@ class Interruption(Stored):
 
 
 class Goodput(Stored):
-    """How the job has spent its time. The seconds of all activities, together with the time since
-    activitySince, add up to the time since `since`."""
+    """How the job has spent its time. The seconds of all activities plus the time since
+    `activitySince` equal the time since `since`."""
 
     since: Time = ""
     """When the counting began: at the creation of the job, or later if an older version of the
@@ -253,12 +255,12 @@ class Status(Stored):
     """Which ranks connect to which, from the spec or the command."""
     parallel_workers: Count | None = None
     """Worker processes per pod, from the spec or the command; the world size is replicas x this
-    number. Absent if only the program knows it; `kubectl dijob topology` asks the pods."""
+    number. Absent if only the program knows the number; `kubectl dijob topology` asks the pods."""
     desired: Count = 0
     """Desired number of pods."""
     replicas: Count = 0
-    """Number of pods that exist and are not being deleted; in a job with tasks, only those of the
-    last task (read by `kubectl scale` and autoscalers)."""
+    """Number of pods that exist and are not being deleted (read by `kubectl scale` and
+    autoscalers). In a job with tasks, only the last task's pods are counted."""
     # This field is DEFAULTED, like restarts, because the columns of `kubectl get` would otherwise
     # be empty instead of 0.
     ready_replicas: Annotated[Count, DEFAULTED] = 0
@@ -310,8 +312,8 @@ class Status(Stored):
     tasks: Annotated[str, Field(max_length=1024)] = ""
     """The names and sizes of the tasks that the rank numbers in this status refer to, such as
     "learner 1 evaluator 1 collector". The last task has no size, because it can be scaled."""
-    # A name is written before its object is created, so that a new operator knows which objects it
-    # must delete, even if the field was removed from the spec while no operator was running.
+    # A name is written before its object is created. So a new operator knows which objects it must
+    # delete, even if the field was removed from the spec while no operator was running.
     budgets: Annotated[str, Field(max_length=names.MAX_TASKS * 64)] = ""
     """The names of the PodDisruptionBudgets that the job has or will get, separated by spaces (see
     spec.disruptionBudget)."""

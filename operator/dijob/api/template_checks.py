@@ -115,7 +115,7 @@ def _prefix_problems(pod_set: PodSet) -> Iterator[Problem]:
 
 def _reserved_variables(pod_set: PodSet, key: str) -> Iterator[Problem]:
     # All containers are checked, because the operator sets some of the reserved variables in each
-    # of them: those that do not change with the peer list.
+    # of them. These are the variables that do not change with the peer list.
     for at, container in enumerate(containers_in(pod_set.pod, key)):
         env = container.get("env")
         for entry in env if isinstance(env, list) else []:
@@ -127,7 +127,7 @@ def _reserved_variables(pod_set: PodSet, key: str) -> Iterator[Problem]:
 def _long_strings(pod_set: PodSet, key: str) -> Iterator[Problem]:
     """Yield a problem for each string that is too long for Linux to start the program.
 
-    The CRD has the same rules, but CEL counts characters, and Linux counts bytes.
+    The CRD has the same rules, but CEL counts characters, while Linux counts bytes.
     """
     for at, container in enumerate(containers_in(pod_set.pod, key)):
         path = f"{pod_set.path}.spec.{key}[{at}]"
@@ -186,9 +186,9 @@ def _own_names(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
 def restart_problems(pod_set: PodSet) -> Iterator[Problem]:
     """Yield a problem for each container that has its own restart policy (KEP-5307).
 
-    The operator counts failures according to the pod's restart policy. If a container had its own
-    policy, the operator would wait for a container that never restarts, or would count a restart
-    that the container's own restart rules caused.
+    The operator counts failures according to the pod's restart policy. A container with its own
+    policy would mislead the operator. The operator would wait for a container that never restarts,
+    or would count a restart that the container's own restart rules caused.
     """
     for at, container in enumerate(containers_in(pod_set.pod)):
         for field in ("restartPolicy", "restartPolicyRules"):

@@ -1,7 +1,7 @@
 """Traits of a field: whether it can be changed, and whether the apiserver writes its default.
 
 A trait is part of the field's annotation. The CRD's rules and defaults, the fingerprint of a pod
-and docs/reference.md are derived from the traits, so a new field cannot be forgotten in one of
+and docs/reference.md are derived from the traits. So a new field cannot be forgotten in any of
 these places.
 """
 
@@ -30,7 +30,8 @@ class Immutable:
     why: str = "the running pods were created with the current value"
     in_part: bool = False
     # True only for fields of the first release. The default of a field that is added later must not
-    # be hashed: the hash would change, and an upgrade would report all running pods as outdated.
+    # be hashed. Otherwise the hash would change, and an upgrade would report all running pods as
+    # outdated.
     default_is_hashed: bool = False
 
 

@@ -40,7 +40,7 @@ def job_warnings(job: DIJob, *, queued: bool = False) -> tuple[Problem, ...]:
 
 
 def _missing_queue(job: DIJob) -> Iterator[Problem]:
-    """Yield a problem if the job has the engine Kueue without a queue. This is not an error,
+    """Yield a problem if the job has the engine Kueue but names no queue. This is not an error,
     because labels can change while the job runs, and the job must then still react to an eviction.
     """
     if job.spec.scheduling.engine is Engine.KUEUE and not job.metadata.labels.get(KUEUE_QUEUE):
@@ -108,6 +108,6 @@ def _unreadable_options(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
             yield Problem(
                 spec.place(field),
                 f"is not set, and the command's --{option} cannot be read (it is in a variable,"
-                f" differs between calls, or the command is longer than 16 KiB), so {default} is"
-                " assumed: set the field",
+                " it differs between calls, or the command is longer than 16 KiB), so"
+                f" {default} is assumed: set the field",
             )

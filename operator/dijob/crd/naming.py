@@ -19,13 +19,13 @@ def _nearest_name() -> str:
     """Return CEL for the suggestion in the message: ", such as NAME", or "" if there is none.
 
     The suggestion is the name that job_names.nearest_allowed returns, or none. CEL has no
-    variables, so each part is repeated wherever it is used, and the apiserver of Kubernetes 1.30
-    limits the estimated cost of the whole expression. So there is no suggestion for a name that
-    begins with a digit and has more than 54 characters.
+    variables, so each part is repeated wherever it is used. The apiserver of Kubernetes 1.30 limits
+    the estimated cost of the whole expression. So there is no suggestion for a name that begins
+    with a digit and has more than 54 characters.
     """
     most = job_names.NAME_LENGTH
     # The name is cut before anything is added, because the estimated cost of everything that
-    # follows depends on its length.
+    # follows depends on the name's length.
     end = f"{_NAME}.substring({most - 1}, {most}).matches('[-.]') ? {most - 1} : {most}"
     cut = f"({_NAME}.size() > {most} ? {_NAME}.substring(0, {end}) : {_NAME})"
     prefix = f"({_NAME}.matches('^[a-z]') ? '' : '{job_names.PREFIX}')"
@@ -54,8 +54,8 @@ _NUMBERS: Final = str([str(number) for number in range(job_names.LABEL_LENGTH)])
 def of_job() -> tuple[Rule, ...]:
     """Return the rules for a job's name.
 
-    If the name was generated and is too long, only the second rule reports it: the user cannot
-    choose another name, only a shorter prefix.
+    Only the second rule reports a generated name that is too long, because the user can choose only
+    a shorter prefix, not another name.
     """
     return (
         Rule(
@@ -80,7 +80,7 @@ def of_tasks() -> Rule:
     this rule the operator could no longer write the job's status. The operator reports the name
     instead.
     """
-    # The message does not contain the task's name: the name would be a result of filter(), and the
+    # The message does not contain the task's name. The name would be a result of filter(), and the
     # apiserver cannot bound the cost of a message with such a result.
     most = f"{_TOO_LONG}.map(t, {_NUMBERS}[{_ROOM}])[0]"
     return Rule(

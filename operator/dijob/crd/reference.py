@@ -1,7 +1,7 @@
 """Generates docs/reference.md: each field of a DIJob with its type, bounds and meaning.
 
-The page is generated from the schema that the apiserver gets rather than from the model, so that it
-shows the defaults and bounds that apply in the cluster.
+The page is generated from the CRD's schema, not from the model. So it shows the defaults and bounds
+that apply in the cluster.
 """
 
 import re

@@ -33,8 +33,8 @@ _BEYOND: Final = 2**62
 def _at_most(few: str, many: str) -> str:
     """Return CEL for the condition that one number of the spec is at most another.
 
-    If one of the two numbers is absent, the condition is true for every value of the other number,
-    even for one that is out of bounds: the schema reports such a value with its own message.
+    If one of the two numbers is absent, the condition is true for every value of the other one.
+    This includes a value that is out of bounds: the schema reports it with its own message.
     """
     return f"self.?{few}.orValue({-_BEYOND}) <= self.?{many}.orValue({_BEYOND})"
 
@@ -308,7 +308,7 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
         )
         for path, values in _NULLABLE_ENUMS.items()
     },
-    # A rule rather than a `pattern` in the schema, because the message of a pattern would
+    # This is a rule rather than a `pattern` in the schema, because the message of a pattern would
     # only repeat the regular expression. The same applies to the names of tasks.
     "spec.group": (
         Rule(

@@ -1,8 +1,8 @@
 """Converts pydantic's JSON schema into a structural schema of Kubernetes.
 
 A structural schema has no `$ref`, no `title` and no null branch. This module also adds what the
-model does not have: the fields of a pod's spec that CEL rules read, and parts of the object that
-may have any content.
+model lacks: the fields of a pod's spec that CEL rules read, and parts of the object that may have
+any content.
 """
 
 from typing import Any, Final
@@ -85,7 +85,7 @@ def structural_schema(model: type[BaseModel]) -> Schema:
 
 
 def _let_null_pass(node: Schema) -> None:
-    """Make optional fields nullable, and also map entries and list items that are strings.
+    """Make optional fields nullable, as well as string entries of maps and string items of lists.
 
     When the apiserver decodes an object, it drops nulls that the schema does not allow. In a
     server-side apply, which Flux and Helm use, the apiserver does not drop these nulls. A field
@@ -148,8 +148,8 @@ def _pod_spec(variables: int) -> Schema:
     """Return the schema of those fields of a pod's spec that rules read.
 
     The apiserver validates the other fields when the pods are created. The spec is nullable and not
-    required, so that an empty `spec:` with `containers:` next to it gets only the message of the
-    rule about misplaced containers.
+    required. So an empty `spec:` with `containers:` next to it gets only the message of the rule
+    about misplaced containers.
     """
     return {
         "type": "object",

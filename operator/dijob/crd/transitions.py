@@ -20,23 +20,24 @@ from dijob.reasons import Invalid
 SUSPEND_FIRST: Final = (
     "suspend the job first (spec.suspend: true), or create another job with another name"
 )
-# CEL: whether the job had ended. A job that has ended has a separate rule, and the other rules do
-# not apply to it, so that the user gets one message.
+# CEL: whether the job had ended. A job that has ended has a separate rule. The other rules do not
+# apply to it, so that the user gets only one message.
 ENDED: Final = (
     f"oldSelf.?status.?phase.orValue('') in ['{names.Phase.SUCCEEDED}', '{names.Phase.FAILED}']"
 )
-# CEL: whether the fields may change. A suspended job has no pods that were created from them.
+# CEL: whether the immutable fields may change. A suspended job has no pods that were created from
+# these fields.
 UNBOUND: Final = f"oldSelf.spec.?suspend.orValue(false) || {ENDED}"
-# CEL for an object that has `replicas`: whether `replicas` is new or has changed, and the job has
-# not ended.
+# CEL: whether `replicas` is new or has changed in a job that has not ended. The new object must
+# have `replicas`.
 REPLICAS_CHANGED: Final = (
     f"(!has(oldSelf.spec.replicas) || oldSelf.spec.replicas != self.spec.replicas) && !({ENDED})"
 )
 # The fields with parts that may have any content.
 _OPEN: Final = ("template", "tasks", "volumes", "networkPolicy")
 # CEL: whether the operator has reported that the spec does not match the running pods. `==` does
-# not notice some changes to a template (see _are_equal), and an older CRD accepted more of them.
-# The user must be able to revert such a change while the job runs.
+# not notice some changes to a template (see _are_equal), and an older CRD accepted more such
+# changes. The user must be able to revert such a change while the job runs.
 _MISMATCH: Final = (
     "(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c,"
     f" c.type == '{Invalid.TemplateChanged.condition}' && c.status == 'True'"
@@ -70,10 +71,10 @@ def _is_not_comparable(value: str) -> str:
 def _stays_same(name: str) -> str:
     """Return CEL for the condition that a field of the spec keeps its value, or stays absent.
 
-    The apiserver evaluates all rules whenever a status is written. For each `object.field` in a
-    rule, the apiserver copies the schema of all fields of the object if the field exists. So a
-    rule names few fields, the expression that is nearly always true comes first, and a field with a
-    default is not tested for its existence.
+    The apiserver evaluates all rules whenever a status is written. Whenever a rule reads
+    `object.field` and the field exists, the apiserver copies the schema of all fields of the
+    object. So a rule names few fields, and the expression that is nearly always true comes first. A
+    field with a default is not tested for its existence.
     """
     field = to_camel(name)
     was, now = f"oldSelf.spec.{field}", f"self.spec.{field}"
@@ -139,7 +140,7 @@ def server_port() -> Rule:
         rule=(
             f"!has({now}) || !has({was}) || {now}{port} == {was}{port} || "
             f"!({own.format(now)}) || !({own.format(was)}) || "
-            # Unless the job is suspended, the rule for messageQueue already rejects the change.
+            # If the job is not suspended, the rule for messageQueue already rejects the change.
             f"!oldSelf.spec.?suspend.orValue(false) || {ENDED}"
         ),
         message=(

@@ -275,7 +275,9 @@ class Watches:
             group.create_task(self.recorder.run())
 
     async def _are_listed(self) -> bool:
-        """Wait until all jobs and pods are listed. Return whether they are."""
+        """Wait until all jobs and pods are listed. Return False if this takes more than
+        LIST_SECONDS.
+        """
         try:
             async with asyncio.timeout(LIST_SECONDS):
                 await self.jobs.synced()

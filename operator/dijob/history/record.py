@@ -61,8 +61,8 @@ def differs_in_state(one: JobRecord | None, other: JobRecord) -> bool:
 
 
 def add_point(curve: Sequence[CurvePoint], point: CurvePoint | None) -> tuple[CurvePoint, ...]:
-    """Return the curve with a newer point. A curve that is too long loses the point whose
-    neighbors are closest to each other in time, so that the points cover the whole run evenly.
+    """Return the curve with a newer point. If a curve is too long, it loses the point whose
+    neighbors are closest to each other in time. So the remaining points cover the whole run evenly.
     """
     if point is None or (curve and curve[-1].time >= point.time):
         return tuple(curve)

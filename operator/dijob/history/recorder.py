@@ -1,8 +1,9 @@
-"""Records the jobs that the watches show.
+"""Records the jobs that the watches report.
 
 The recorder is level-triggered. It compares each job with the job's record, and repeats a write
-until the store has accepted it, so neither a restart nor an outage of the store loses a record of a
-job that still exists. Repeating a write does no harm, because records are stored by uid.
+until the store has accepted it. So neither a restart of the recorder nor an outage of the store
+loses the record of a job that still exists. Repeating a write does no harm, because records are
+stored by uid.
 """
 
 import asyncio
@@ -44,7 +45,7 @@ class _KnownJob:
 
     `record` is the newest record, and `stored` is the one that the store has. `logs` are the logs
     that are not stored yet. `urgent` says that more than the progress has changed. `due` is the
-    earliest time of the next write that is only about progress, in monotonic seconds.
+    earliest time (in monotonic seconds) of the next write that is only about progress.
     """
 
     record: JobRecord
@@ -103,7 +104,7 @@ class JobRecorder:
         self._tails.known |= runs
 
     def saw(self, view: JobView) -> None:
-        """Note a job that a list or a watch has shown."""
+        """Note a job that a list or a watch has reported."""
         known = self._known.get(view.uid)
         try:
             record = make_record(view.body, known.record if known else None, self._now())

@@ -1,4 +1,4 @@
-"""The interface of the store of records, whose methods block and therefore run in threads."""
+"""The interface of the store of records. Its methods block and therefore run in threads."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

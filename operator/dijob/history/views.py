@@ -16,7 +16,7 @@ _DIGITS: Final = 4
 
 @dataclass(frozen=True)
 class JobView:
-    """A job as the API server has it."""
+    """A job as the API server stores it."""
 
     uid: str
     owner: str

@@ -2,8 +2,8 @@
 
 All requests of the operator go through `Api`, except kopf's own watch of DIJobs. So `Api` can limit
 the number of writes, hold writes back while another replica is the leader, and measure them.
-Objects are plain JSON rather than typed models: a client with models copies each body
-field by field, which took half of the CPU time of a write (connection.py).
+Objects are plain JSON rather than typed models. A client with models copies each body field by
+field, and this took half of the CPU time of a write (connection.py).
 """
 
 import json
@@ -81,7 +81,7 @@ class RequestError(Exception):
     @property
     def conflict(self) -> bool:
         """Whether the name belongs to another object, or the object has another version."""
-        # The apiserver answers a conflict with 409. An exception is a PATCH with another uid: the
+        # The apiserver answers a conflict with 409. The exception is a PATCH with another uid: the
         # apiserver treats it as an attempt to change the immutable uid, and answers 422.
         return self.status == 409 or (self.status == 422 and "metadata.uid" in self.fields)
 
@@ -170,8 +170,8 @@ class Api:
     ) -> Json:
         """Send a JSON merge patch. The response has only metadata unless `whole` is true.
 
-        If `body` is a function, it is called when the request is sent, which may be much later: the
-        write waits for a slot first.
+        If `body` is a function, it is called when the request is sent. This may be much later,
+        because the write first waits for a slot.
         """
         accept = "application/json" if whole else METADATA_ONLY
         made = body if callable(body) else lambda: body
@@ -205,15 +205,15 @@ class Api:
         await self._write(path, call)
 
     async def _write(self, path: str, call: Callable[[], OperatorRequest]) -> Json:
-        # Wait for permission before taking a slot: while the apiserver is unreachable, writes that
-        # wait for the lease would otherwise hold all slots. `_send` checks again, since the wait
+        # Wait for permission before taking a slot. Otherwise, writes that wait for the lease would
+        # hold all slots while the apiserver is unreachable. `_send` checks again, because the wait
         # for a slot can be long.
         await self._permission()
         async with self._slots.of(_path_namespace(path)):
             return await self.call(call())
 
     async def watch(self, stream: Stream) -> AsyncGenerator[Json]:
-        """Yield the events of a watch until the apiserver ends it. Raise RequestError if it
+        """Yield the events of a watch until the apiserver ends it. Raise RequestError if the watch
         breaks.
         """
         query = {

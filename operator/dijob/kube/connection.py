@@ -1,9 +1,9 @@
 """Connects to the apiserver: the Kubernetes client reads the configuration, aiohttp sends requests.
 
 The Kubernetes client reads kubeconfigs (config.py), certificates and tokens. The client's request
-methods are not used: they copy each body field by field before they encode it, and for each request
-they repeat look-ups whose results never change. These methods took half of the CPU time of a write
-(docs/performance.md).
+methods are not used. They copy each body field by field before they encode it. For each request,
+they also repeat look-ups whose results never change. These methods took half of the CPU time of a
+write (docs/performance.md).
 """
 
 from collections.abc import Mapping
@@ -97,7 +97,7 @@ class OperatorConnection:
 
     def __init__(self, settings: Configuration, identity: str = "") -> None:
         self._settings = settings
-        # The number of connections is not limited, so that writes do not wait for watches: each
+        # The number of connections is not limited, so that writes do not wait for watches. Each
         # namespace has two or three watches, and each watch occupies a connection. The proxy is
         # looked up only once. With `trust_env`, aiohttp looks it up for each request; this took a
         # fifth of the operator's CPU time.
@@ -160,8 +160,9 @@ class OperatorConnection:
 
 
 def proxy_for(server: str) -> str | None:
-    """Return the proxy for a URL from HTTPS_PROXY and similar variables, or None if there is none
-    or if NO_PROXY excludes the host.
+    """Return the proxy for a URL, from HTTPS_PROXY and similar variables.
+
+    Returns None if no proxy is set, or if NO_PROXY excludes the host.
     """
     url = urlsplit(server)
     if url.hostname is None or proxy_bypass(url.hostname):

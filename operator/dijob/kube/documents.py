@@ -17,7 +17,8 @@ from dijob.api.limits import cut_depth, cut_size, is_wide
 # pydantic_core has no separate exception for its depth limit. This text identifies the error.
 _TOO_DEEP = "recursion limit exceeded"
 # Each watch event starts with _EVENT. Each list contains _LIST within its first _HEAD_BYTES bytes.
-# No other document does, because the fields that users can choose come after these bytes.
+# No other document contains them there, because the fields that users can choose come after these
+# bytes.
 _EVENT, _LIST, _HEAD_BYTES = b'{"type":', b'"items":[', 300
 
 
@@ -40,7 +41,7 @@ async def limit_document(document: bytes) -> bytes:
     """Return the document unchanged if every parser can read it quickly, else without the parts
     that are too deep or too large.
     """
-    # A document with at most 100 brackets cannot be too deep. Most documents have no more.
+    # Most documents have at most 100 brackets, so they cannot be too deep.
     if document.count(b"{") + document.count(b"[") <= 100:
         return document
     if _is_large(document):

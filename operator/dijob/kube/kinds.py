@@ -1,7 +1,7 @@
 """The kinds of objects that the operator uses, with their API paths and the required permissions.
 
-This module is the single list of permissions: a test compares it with the RBAC rules of the chart,
-so that the operator has every permission that it needs and no other.
+This module is the single list of permissions. A test compares it with the RBAC rules of the chart,
+so that the operator has exactly the permissions that it needs.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ SELECTOR: Final = f"{names.MANAGED_BY}={names.MANAGER}"
 
 @dataclass(frozen=True)
 class ObjectKind:
-    """One kind of object. `plural` is the resource in paths and in RBAC, `verbs` are the
+    """One kind of object. `plural` is the resource in paths and in RBAC, and `verbs` are the
     permissions that the operator needs. `view` converts an object for the store; None if the store
     does not hold this kind.
     """
@@ -94,8 +94,8 @@ LEASES: Final = ObjectKind("Lease", "leases", "get create patch", "coordination.
 KINDS: Final = (JOBS, JOB_STATUS, JOB_FINALIZERS, PODS, SERVICES, POLICIES, BUDGETS, EVENTS)
 # Additional permissions if each job has its own NetworkPolicy.
 ISOLATING: Final = (replace(POLICIES, verbs="list watch patch"),)
-# The kinds of objects that belong to a job, and that the operator reads together with the job's
-# pods, by the field `kind`.
+# The kinds of objects that belong to a job and that the operator reads together with the job's
+# pods, keyed by the field `kind`.
 CHILDREN: Final = {kind.name: kind for kind in (PODS, SERVICES, POLICIES)}
 # Additional permissions with Kueue: in the namespaces of the jobs, and in the whole cluster.
 QUEUEING: Final = (WORKLOADS, WORKLOAD_STATUS, LOCAL_QUEUES)

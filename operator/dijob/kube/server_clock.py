@@ -1,9 +1,9 @@
 """The apiserver's clock, estimated from the Date header of its responses.
 
 All times of a job are written and compared by this clock. The clocks of two operators' machines can
-differ by minutes. If one operator wrote the start time of a job, and the other operator compared it
-with its own clock after a takeover, the job could fail before its deadline. The apiserver also
-writes the creationTimestamps, and its clock is the only one that all replicas share
+differ by minutes. Suppose that one operator wrote the start time of a job, and the other operator
+compared it with its own clock after a takeover. The job could then fail before its deadline. The
+apiserver also writes the creationTimestamps, and its clock is the only one that all replicas share
 (docs/decisions/040).
 """
 
@@ -29,8 +29,8 @@ class ServerClock(Clock):
     gives an upper bound on how far the apiserver's clock is ahead of the monotonic clock. The
     smallest bound of the last one to two minutes is used. If there are several apiservers, the one
     whose clock is furthest behind determines the time, so the time does not jump between their
-    clocks. A time that is too early only delays a deadline; a time that is too late would end a job
-    before its deadline.
+    clocks. A time that is too early only delays a deadline, but a time that is too late would end a
+    job before its deadline.
     """
 
     def __init__(self, clock: Clock) -> None:

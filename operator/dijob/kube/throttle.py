@@ -1,7 +1,7 @@
 """Measures how slow the apiserver is, and limits writes that can be delayed (core/pace.py).
 
-There is one throttle for the whole operator: if writes are slow, the reason is the control plane
-and not a single job.
+There is one throttle for the whole operator: if writes are slow, the cause is the control plane,
+not one of the jobs.
 """
 
 from dijob.core.pace import REFUSED_SECONDS, Budget, Latency

@@ -1,4 +1,4 @@
-"""What a process that serves HTTP needs: a log, a stop on signals, and probes.
+"""Helpers for a process that serves HTTP: a log, a stop on signals, and probes.
 
 The operator does not use this module, because its health also depends on kopf and its watches.
 """

@@ -11,7 +11,7 @@ from enum import Enum, StrEnum
 
 class ReasonKind(StrEnum):
     """How to interpret a reason. The status of a condition does not show whether there is a
-    problem: Failed is a problem when it is True, and PeersReady when it is False.
+    problem: Failed is a problem when it is True, but PeersReady is a problem when it is False.
     """
 
     GOOD = "good"
@@ -46,10 +46,10 @@ class Entry:
 class Reason(Enum):
     """A reason of a condition, such as `Running.Blocked`.
 
-    Each subclass is one condition type. Its name is the type, its docstring describes the
-    condition, and its members are the reasons in the order in which a job usually goes through
-    them. A condition can only be made from a member (summary.Fact), so a reason without an entry
-    cannot be written.
+    Each subclass is one condition type. Its name is the type, and its docstring describes the
+    condition. Its members are the reasons, in the order in which a job usually goes through them. A
+    condition can only be made from a member (summary.Fact), so a reason without an entry cannot be
+    written.
     """
 
     @property
@@ -94,7 +94,8 @@ def over(means: str, remedy: str = "", *, status: bool = False) -> Entry:
 
 
 # Several conditions depend on the job's pods. When the job is not supposed to have pods, those
-# conditions have the reasons below, which refer to the condition that explains why.
+# conditions have the reasons below. Each reason refers to the condition that explains why there are
+# no pods.
 
 
 def suspended_entry() -> Entry:

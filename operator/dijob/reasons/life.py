@@ -110,7 +110,7 @@ class Failed(Reason):
     )
     StartupDeadlineExceeded = problem(
         "the job was not Running within `startupDeadlineSeconds` after its creation, its resumption"
-        " or the last re-rendezvous of all ranks; the message says which rank the job waited for,"
+        " or the last re-rendezvous of all ranks. The message says which rank the job waited for,"
         " and why",
         "remove the cause that the message names, or allow more time, and recreate the job",
         status=True,

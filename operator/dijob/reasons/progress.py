@@ -34,8 +34,8 @@ class PodsCreated(Reason):
     WaitingForOldPod = waiting(
         "an old pod of the same name is still terminating. It belongs to a deleted job of the same"
         " name, or to this job",
-        "wait. The message says what blocks the deletion: a container, with the time until which it"
-        " may run, or a finalizer, which must be removed by the controller that set it",
+        "wait. The message says what blocks the deletion. A container may run until the time in the"
+        " message. A finalizer must be removed by the controller that set it",
     )
     PodNameTaken = problem(
         "a pod of another owner already has this name; the message names the owner if it is known."
@@ -74,8 +74,8 @@ class AddressesReady(Reason):
     AddressMissing = problem(
         "a rank cannot get an address. The message quotes the cluster's reason, for example an"
         " unschedulable pod, an image that cannot be pulled, or a volume that cannot be mounted."
-        " Otherwise, the message names the node or the scheduler that has not accepted the pod"
-        " within 10 s",
+        " If the cluster gives no reason, the message names the node or the scheduler that has not"
+        " accepted the pod within 10 s",
         "remove the cause that the message names (for example, add a node that matches the pods,"
         " make room on the nodes, or push the image); the job continues by itself",
     )
@@ -113,8 +113,9 @@ class AddressesReady(Reason):
     )
     PodFailed = problem(
         "the pod of a rank failed. This counts against `backoffLimit`, except for disruptions and"
-        " for failures that a rule ignores. Or a rank crashed in its pod, and ranks that had"
-        " succeeded must restart with it (`runtime: torch`); the message names them",
+        " for failures that a rule ignores. The reason also applies if a rank crashed in its pod,"
+        " and ranks that had succeeded must restart with it (`runtime: torch`). The message then"
+        " names the ranks that had succeeded",
         _GOES,
     )
     SandboxLost = problem(
@@ -144,12 +145,12 @@ class AddressesReady(Reason):
     Scaled = waiting("the size of a job with `restart.scope: Job` changed, so all ranks restart")
     FailurePolicy = problem(
         "a rule of `failurePolicy`, or the runtime, requires RestartJob: all ranks restart. The"
-        " message names the ranks that had succeeded and restart as well",
+        " message names the ranks that restart although they had succeeded",
         _GOES,
     )
     ProgressStalled = problem(
-        "the training made no progress for `stallSeconds`, and `stallPolicy` is Restart. The rank"
-        " that the message names restarts, which counts against `backoffLimit`",
+        "the training made no progress for `stallSeconds`, and `stallPolicy` is Restart. The"
+        " operator restarts the rank that the message names. This counts against `backoffLimit`",
         f"{_HEALS}; if the training stalls again, the operator only reports it",
     )
     Suspended = suspended_entry()
@@ -187,7 +188,7 @@ class PeersReady(Reason):
         " message names them"
     )
     AllRanksReady = good(
-        "every rank is Ready and has the newest peer list; the event is published only after the"
+        "every rank is Ready and has the newest peer list. The event is published only after the"
         " job has started, and says how many seconds the ranks took to become Ready again",
         event=EventType.NORMAL,
     )
@@ -196,8 +197,8 @@ class PeersReady(Reason):
     # about to exit closes its port before it exits (docs/decisions/019).
     RankNotReady = problem(
         "a rank of a running job has crashed and is restarting, cannot start, or has been unready"
-        " for a minute: its readiness probe fails, its program runs without a peer that it waited"
-        " for, or its node does not respond",
+        " for a minute. A rank can be unready because its readiness probe fails, because its"
+        " program runs without a peer that it waited for, or because its node does not respond",
         f"{_HEALS}; if the problem recurs, read the log of the rank that the message names",
     )
     # Not a problem here, because the condition LauncherBypassed publishes the Warning.
@@ -206,7 +207,7 @@ class PeersReady(Reason):
         "do what the condition LauncherBypassed says",
     )
     Renewing = waiting(
-        "the message says which rank was lost, why, and which ranks restart; later it says which"
+        "the message says which rank was lost, why, and which ranks restart. Later it says which"
         " programs are still stopping, and how much time they have (terminationGracePeriodSeconds)",
     )
     Suspended = suspended_entry()

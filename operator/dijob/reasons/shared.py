@@ -56,7 +56,7 @@ class Isolated(Reason):
         "the apiserver rejects the network policy; the message quotes the API error. The operator"
         " retries as it does for pods",
         "if the message names a label of the template or a rule of `spec.networkPolicy`"
-        " (spec.ingress[0] is the first rule), correct it; otherwise do the same as for PodRejected"
+        " (spec.ingress[0] is the first rule), correct it. Otherwise do the same as for PodRejected"
         " and PodForbidden",
     )
     Removed = problem(
@@ -123,8 +123,8 @@ class GangScheduled(Reason):
     )
     Waiting = waiting("the scheduler has not placed the ranks yet")
     NoRoom = problem(
-        "the cluster has no room for all ranks that must have nodes at the same time, so none of"
-        " them gets one; the message quotes the scheduler",
+        "the cluster cannot place all ranks that must have nodes at the same time, so none of them"
+        " gets a node. The message quotes the scheduler",
         "add nodes, request less, or lower `minReplicas` or `spec.scheduling.minAvailable`",
     )
     Placed = good("enough ranks have nodes")
@@ -145,12 +145,12 @@ class DrainsLimited(Reason):
 
     NameTaken = problem(
         "the name of a budget is taken by a PodDisruptionBudget of another owner, so drains are not"
-        " limited as the spec asks; the operator never touches that budget",
+        " limited as the spec asks. The operator never touches that budget",
         "delete that budget, or remove `disruptionBudget` from the spec",
     )
     Refused = problem(
         "the apiserver rejects a budget, or a request to read it, so drains are not limited as the"
-        " spec asks; the message quotes the API error. The operator retries as it does for pods",
+        " spec asks. The message quotes the API error. The operator retries as it does for pods",
         "allow the operator to get and create poddisruptionbudgets, or do the same as for"
         " PodRejected and PodForbidden",
     )

@@ -37,9 +37,9 @@ class LauncherBypassed(Reason):
     """
 
     LauncherBypassed = problem(
-        "a program runs without the launcher (the template has no `command`, or `launcher` is Off"
-        " and ditask has no `--platform`), or the launcher could not pass the peers to a program"
-        " that has succeeded. Each pod may train alone",
+        "a program runs without the launcher, or the launcher could not pass the peers to a program"
+        " that has succeeded. Each pod may train alone. A program runs without the launcher if the"
+        " template has no `command`, or if `launcher` is Off and ditask has no `--platform`",
         "do what the message says, see [the launcher](runtimes.md#the-launcher)",
         status=True,
     )
@@ -60,8 +60,8 @@ class SpecWarning(Reason):
     # A program's own arguments take precedence over the job's, so the ranks might not be connected
     # as the status says.
     ProgramSaysOtherwise = problem(
-        "a program that has succeeded passed DI-engine a number of workers, a topology or a queue"
-        " that differs from the job's; the program's values were used",
+        "a program has succeeded, but passed DI-engine a number of workers, a topology or a queue"
+        " that differs from the job's. The program's values were used",
         "use the same values in the program and in the job, as the message says",
         status=True,
     )

@@ -22,8 +22,8 @@ from dijob.server.sizes import Sizes
 
 log = logging.getLogger("dijob.server")
 
-# These limits are generous, because all ranks of a large job may connect at the same time, and many
-# people may share the address of a proxy.
+# These limits are generous: all ranks of a large job may connect at the same time, and many people
+# may share the address of a proxy.
 BOUNDS: Final = Bounds(in_total=2048, of_one_address=64, idle_seconds=60.0)
 
 

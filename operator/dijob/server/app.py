@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 # A valid body is far smaller than this limit. A larger body is rejected before it is parsed.
 BODY_BYTES: Final = 64 * 1024
-# Shorter than the 10 s after which the runtime's client gives up (dijob_runtime/server.py), so that
+# The runtime's client gives up after 10 s (dijob_runtime/server.py). This limit is shorter, so that
 # the caller gets a message.
 ANSWER_SECONDS: Final = 8.0
 # Limit for the requests about one job. Each such request costs the API server at least one request.

@@ -199,8 +199,8 @@ class Callers:
         return found
 
     async def _rank(self, user: Mapping[str, Any]) -> Caller | RequestRejection:
-        """Return the caller (the pod to which a token is bound, and the pod's job), or the reason
-        to reject the token.
+        """Return the pod to which a token is bound, with the pod's job, or the reason to reject the
+        token.
         """
         extra = user.get("extra") or {}
         pod, uid = (str((extra.get(key) or [""])[0]) for key in (POD_NAME, POD_UID))

@@ -36,8 +36,8 @@ FAILED_WRITES: Final = Counter(
 )
 
 
-# The gauges of a job without reports are removed after this time, because the server does not watch
-# jobs and never learns when a job is deleted.
+# The gauges of a job without reports are removed after this time. The server does not watch jobs,
+# so it never learns when a job is deleted.
 SILENT_SECONDS: Final = 600.0
 
 _FIGURES: Final = ("iteration", "env_step", "episode_return")
