@@ -43,8 +43,8 @@ from steps import SANDBOX, BuildError, Step, pip_secrets, say
 # operator's code only copies and compiles the code. Docker has its own layer cache.
 LAYERS = CACHE / "layers"
 LAYERS_LIMIT = 2e9
-# If the image of the previous inputs is smaller than this, it is kept as well, for developers who
-# switch between two branches.
+# If an image is smaller than this, a second archive of it is kept, for developers who switch
+# between two branches.
 SECOND_LIMIT = 1e9
 TOOLS = {
     "buildah": "buildah",
@@ -95,7 +95,7 @@ def prepared_context(name: str, step: Step, work: Path) -> Path:
         mirror = next(line.split()[1] for line in debian_sources() if line.split()[2] == "bookworm")
         step.run(*SANDBOX, script, str(context), str(sources), mirror)
     else:
-        # The build needs root only without Docker, because of the sandbox.
+        # Without Docker, the build runs in the sandbox, which needs root.
         sandbox = [] if docker_has_slim() else SANDBOX
         step.run(*sandbox, script, find_go(), image.arch, str(context), sys.executable)
     return context
@@ -133,8 +133,10 @@ def build_with_docker(name: str, out: Path, step: Step, work: Path) -> None:
 
 
 def build_with_buildah(name: str, out: Path, step: Step, work: Path) -> None:
-    """Build with buildah in chroot isolation. Its store is removed after the build, except for the
-    store of the operator's image, whose layers are kept.
+    """Build with buildah in chroot isolation.
+
+    buildah's store is removed after the build. Only the store of the operator's image is kept,
+    because of its layers.
     """
     image, context = IMAGES[name], prepared_context(name, step, work)
     store = LAYERS if name == "operator" and not image.rootfs else work / "store"
@@ -144,7 +146,8 @@ def build_with_buildah(name: str, out: Path, step: Step, work: Path) -> None:
     options = ["--isolation", "chroot", "--network", "host", "--pull-never"]
     if store == LAYERS:
         options.append("--layers")
-    # Docker's format contains the ID of the build container, so it would not be reproducible.
+    # An image in Docker's format contains the ID of the build container, so it would not be
+    # reproducible.
     options += ["--format", "oci", "--timestamp", "0"] if image.timeless else ["--format", "docker"]
     options += common_options(image, IMAGES["base"].reference, work)
     step.run(*buildah, "bud", *options, str(context))
@@ -222,8 +225,9 @@ def locked_cache() -> Iterator[None]:
 
 
 def _superseded(name: str, newest: Path) -> list[Path]:
-    """Return an image's archives to remove: all except the newest and, if its archives are small,
-    the most recently used of the others.
+    """Return an image's archives to remove: all except the newest.
+
+    If the image is small, the most recently used of the other archives is kept as well.
     """
     others = sorted(
         (p for p in CACHE.glob(f"{stem(name)}-*.tar") if p != newest),
@@ -286,8 +290,8 @@ def main() -> int:
         if options.show:
             print(archive(options.show))
             return 0
-        # The first look is without the lock, so that a call that needs no build does not wait for
-        # another call's build.
+        # Check first without the lock. A call that needs no build then does not wait for the build
+        # of another call.
         if missing := [name for name in options.names or ORDER if not cached(name)]:
             with locked_cache():
                 for name in with_base(list(dict.fromkeys(missing))):

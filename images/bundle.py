@@ -1,8 +1,8 @@
 """`make release VERSION=...`: writes all artifacts of a version to a folder, ready to be pushed.
 
-The artifacts are the images as OCI archives, the Helm chart, the wheels of the operator with its
-command line and of the runtime in pods, an SBOM for each image, notes, and SHA256SUMS. It pushes
-nothing.
+The artifacts are the images as OCI archives, the Helm chart, two wheels, an SBOM for each image,
+notes, and SHA256SUMS. One wheel has the operator with its command line, the other one the runtime
+in pods. Nothing is pushed.
 """
 
 from __future__ import annotations

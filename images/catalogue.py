@@ -25,8 +25,10 @@ SLIM = "debian:bookworm-slim"
 
 @dataclass(frozen=True)
 class Image:
-    """One image: its reference, its inputs relative to the repository (files, folders, patterns),
-    and the time (on 2 cores) and disk space of a build.
+    """One image: its reference, its inputs, and the cost of a build.
+
+    `inputs` are files, folders and patterns relative to the repository. `seconds` is the build time
+    on 2 cores, and `free_gb` the disk space that the build needs.
     """
 
     reference: str
@@ -39,8 +41,8 @@ class Image:
     rootfs: bool = False
     # The architecture in Go's notation, for images that can be built for other architectures.
     arch: str = ""
-    # Nothing in the image compares file times, so all files get the same time and the image is
-    # reproducible.
+    # All files get the same time, so that the image is reproducible. This is possible because
+    # nothing in the image compares file times.
     timeless: bool = False
     # Folders below the inputs that are excluded from the build.
     without: tuple[str, ...] = ()
@@ -63,8 +65,8 @@ OPERATOR_INPUTS = (
 NOT_OPERATOR = tuple(
     f"operator/dijob/cli/{name}" for name in ("commands", "copying", "doctor", "explain")
 )
-# The context of an operator image for another architecture, which is built without running code for
-# that architecture.
+# The context of an operator image for another architecture. Its build runs no code for that
+# architecture.
 CROSS = "images/operator"
 LAUNCHER_INPUTS = (
     *(f"images/launcher/{name}" for name in ("Dockerfile", "rootfs.sh", "go.mod", "*.go")),
@@ -137,8 +139,9 @@ def for_arch(arch: str) -> None:
 
 @cache
 def docker_has_slim() -> bool:
-    """Whether a Docker engine is available that has BuildKit, and that has or can pull Debian's
-    slim image.
+    """Whether a Docker engine with BuildKit is available.
+
+    It must also have Debian's slim image, or be able to pull it.
     """
     if shutil.which("docker") is None or quiet("docker", "version").returncode:
         return False
@@ -159,8 +162,9 @@ def docker_has_slim() -> bool:
 
 @cache
 def slim() -> str:
-    """Return Debian's slim image with its digest if the Docker engine knows it, because the tag
-    moves every month.
+    """Return Debian's slim image, with its digest if the Docker engine knows it.
+
+    The digest is needed because the tag moves every month.
     """
     said = quiet("docker", "image", "inspect", "--format", "{{index .RepoDigests 0}}", SLIM)
     _, _, digest = said.stdout.strip().partition("@")

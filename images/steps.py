@@ -48,7 +48,7 @@ def quiet(*command: str) -> subprocess.CompletedProcess[str]:
 @dataclass(frozen=True)
 class Step:
     """Runs the commands of one build, with the output in a log and the progress on the terminal. No
-    process survives it.
+    process outlives the build.
     """
 
     name: str
@@ -57,9 +57,7 @@ class Step:
     log: Path
 
     def run(self, *command: str) -> None:
-        """Run to the end; raise BuildError with the last lines of the log when the command
-        fails.
-        """
+        """Run a command to its end; if it fails, raise BuildError with the log's last lines."""
         with self.log.open("ab") as log:
             process = subprocess.Popen(
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True

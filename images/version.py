@@ -29,8 +29,8 @@ def with_version(text: str, pattern: str, version: str) -> str:
 
 
 def with_heading(changelog: str, version: str, day: date) -> str:
-    """Return the changelog with a heading of the version above the unreleased changes. It is
-    unchanged for a version that ends in -dev, or that has a heading already.
+    """Return the changelog with a heading of the version above the unreleased changes. The
+    changelog is unchanged for a version that ends in -dev or that already has a heading.
     """
     if version.endswith("-dev") or re.search(rf"(?m)^## {re.escape(version)} - ", changelog):
         return changelog

@@ -1,9 +1,9 @@
 """Ports on this machine for servers that tests start.
 
-A port that the kernel chooses is not safe: until the server listens, the kernel can assign it to a
-client's connection or to another process of the tests. So these ports are below the kernel's range
-for clients, and each xdist worker has its own range. A process gets the same port again only after
-it has used all the other ports in its range.
+A port that the kernel chooses is not safe. Until the server listens, the kernel can assign the port
+to a client's connection or to another process of the tests. So these ports are below the kernel's
+range for clients, and each xdist worker has its own range. A process gets the same port again only
+after it has used all the other ports in its range.
 """
 
 import errno

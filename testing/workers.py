@@ -1,7 +1,7 @@
 """Names for clusters that several xdist workers use at the same time.
 
-xdist kills a worker that has not ended 10 s after an interruption, but a worker that is taking down
-a cluster, or whose test is waiting, may need longer. So each worker records which clusters it may
+xdist kills a worker that has not ended 10 s after an interruption. But a worker may need longer if
+it is taking down a cluster, or if its test is waiting. So each worker records which clusters it may
 start, and the process that started the workers removes the remaining ones (the hooks below, which
 tests/conftest.py imports).
 """

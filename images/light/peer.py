@@ -137,8 +137,8 @@ class Mesh:
                 with socket.create_connection(self.world.endpoint(target), timeout=5) as connection:
                     connection.settimeout(None)
                     keep_alive(connection)
-                    # Print before the greeting, because the peer may end this process when it gets
-                    # it.
+                    # Print before the greeting, because the peer may end this process when the
+                    # greeting arrives.
                     say(f"peer {node} connected to {target}")
                     connection.sendall(b"greeting from %d\n" % node)
                     self.up(node, target)
@@ -166,8 +166,8 @@ def say(text: str) -> None:
 def end_on_term() -> None:
     """Exit at once with 143 on SIGTERM. Call this before any other thread is started.
 
-    A thread waits for the signal, because a handler runs only in the main thread, which misses a
-    signal that arrives just before it starts to wait.
+    A thread waits for the signal. A handler would run only in the main thread, and the main thread
+    misses a signal that arrives just before it starts to wait.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     threading.Thread(

@@ -1,5 +1,5 @@
-// Stacks prints the stacks of a container's Python processes: a line of JSON for each process, with its threads as py-spy
-// reports them, and the kernel function in which each thread sleeps. It runs as an ephemeral container that shares the
+// Stacks prints the stacks of a container's Python processes, with a line of JSON for each process. A line has the threads as
+// py-spy reports them, and the kernel function in which each thread sleeps. It runs as an ephemeral container that shares the
 // process namespace of the other container. Arguments NAME=VALUE select the processes that have these variables.
 //
 // A separate program is needed because an image built from scratch has no shell to list processes. It also limits the time
@@ -109,8 +109,8 @@ func stat(proc string, pid int) (string, string) {
 	return text[from+1 : to], text[to+2 : to+3]
 }
 
-// settled returns the letter of the state. A process that reads a file is in state D for a few milliseconds, which is no problem.
-// So state D is read a second time.
+// settled returns the letter of the state. A process that reads a file is in state D for a few milliseconds; this is no
+// problem. So state D is read a second time.
 func settled(proc string, pid int) string {
 	_, state := stat(proc, pid)
 	if state == "D" {

@@ -22,8 +22,8 @@ from cluster.shell import Progress, run
 
 GOLANG = Path(__file__).parents[2] / "images/golang.py"
 CHOICE = "DIJOB_KUBERNETES"
-# Debian 12 has containerd 1.6, but a kubelet since 1.36 requires containerd 2. All programs are in
-# one module, so that the packages that they share are compiled once.
+# Debian 12 has containerd 1.6, but the kubelet requires containerd 2 since version 1.36. All
+# programs are in one module, so that the packages that they share are compiled once.
 MAIN = (
     ".",
     "./pause",
@@ -188,7 +188,7 @@ def go_environment(mod: str = "readonly") -> dict[str, str]:
 
     The compiler writes no debug information, which the linker would remove anyway. Stack traces of
     Go programs are not affected. The compiler is a new process for each package, so it collects no
-    garbage below 1 GiB. Both together save a third of its CPU time
+    garbage below 1 GiB. Both settings together save a third of the compiler's CPU time
     (docs/decisions/052-cold-builds.md).
     """
     return {
@@ -215,7 +215,7 @@ class _Compiler:
         total = len(_in(module, [self.go, "list", "-deps", *packages], env).splitlines())
         options = ["-v", "-trimpath", "-ldflags", self.ldflags, "-o", f"{self.output}/"]
         # The images are often built at the same time. Their build uses one core and waits for
-        # downloads, so it goes first, and the compiler gets the rest.
+        # downloads, so it has priority, and the compiler gets the rest.
         argv = ["nice", "-n", "5", self.go, "build", *options, *packages]
         process = subprocess.Popen(argv, cwd=module, env=env, stderr=subprocess.PIPE, text=True)
         lines: list[str] = []

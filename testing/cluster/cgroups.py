@@ -47,7 +47,7 @@ def create(path: str) -> None:
 
 
 def _prepare(directory: Path) -> None:
-    # With v1, these are empty in a new directory, and no process could run in it.
+    # With v1, these files are empty in a new directory, so no process could run in the directory.
     for name in ("cpuset.cpus", "cpuset.mems"):
         file = directory / name
         if (directory / "tasks").exists() and file.exists() and not file.read_text().strip():

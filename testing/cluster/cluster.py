@@ -95,7 +95,7 @@ class Cluster:
         )
 
     def load(self, archives: Sequence[Path]) -> None:
-        """Import image archives into every running node, into all nodes concurrently."""
+        """Import image archives into all running nodes concurrently."""
         check_archives(archives)
         if self.mode == KIND:
             kind.load(self.name, archives)
@@ -157,8 +157,8 @@ class Cluster:
         )
 
     def kill_sandbox(self, namespace: str, pod: str) -> int:
-        """Kill the sandbox process of a running pod, which keeps its uid and gets a new IP. Return
-        the killed pid.
+        """Kill the sandbox process of a running pod. The pod keeps its uid and gets a new IP.
+        Return the killed pid.
         """
         return pods.kill_sandbox(self.run_kubectl, state.cgroup(self.state), (namespace, pod))
 

@@ -1,8 +1,8 @@
-"""A small file system for the kubelet of each embedded node, which can be filled without touching
-the machine's disk.
+"""A small file system for the kubelet of each embedded node.
 
-It is a tmpfs at /var/lib/kubelet, which contains the volumes of pods. Its content is lost when the
-node is powered off and all containers that use it have ended; a real disk would keep it.
+A test can fill it without touching the machine's disk. It is a tmpfs at /var/lib/kubelet, which
+contains the volumes of pods. Its content is lost when the node is powered off and all containers
+that use it have ended; a real disk would keep it.
 """
 
 import os
@@ -30,8 +30,8 @@ def size(state: Path) -> str:
 
 def eviction(state: Path) -> dict[str, object]:
     """Return the kubelet's eviction settings. A kubelet with its own file system evicts pods when
-    the file system is full. A kubelet on the machine's disk never does, because that disk may be
-    almost full anyway.
+    the file system is full. A kubelet on the machine's disk never evicts pods for this reason,
+    because that disk may be almost full anyway.
     """
     hard = {
         "memory.available": "100Mi",

@@ -13,8 +13,8 @@ KWOK_SECONDS = 150  # on 2 cores with an empty Go cache
 
 def kwok(progress: Progress) -> Path:
     """Return the path of kwok; build kwok if it is missing. Only control planes with simulated
-    nodes need it, and it shares no package with the programs of cluster/bin, because it uses an
-    older Kubernetes.
+    nodes need kwok. It shares no package with the programs of cluster/bin, because it uses an older
+    Kubernetes.
     """
     sources, package = Path(__file__).parent / "kwok", "sigs.k8s.io/kwok/cmd/kwok"
     if not program_path(sources, "kwok").exists():

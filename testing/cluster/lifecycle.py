@@ -30,8 +30,8 @@ class Options:
     kwok_nodes: int = 10  # in the control-plane mode
     # Archives that every node has at the start; Cluster.load adds more.
     images: tuple[Path, ...] = ()
-    # The size of the kubelet's own file system on each embedded node, which a test can fill
-    # (cluster/disk.py); 0: the machine's.
+    # The size of the file system that the kubelet of each embedded node has for itself. A test can
+    # fill it (cluster/disk.py). 0: the kubelet uses the machine's file system.
     disk_mb: int = 0
     quiet: bool = False
     # In the embedded mode: IP families of nodes, pods and Services, the primary one first.

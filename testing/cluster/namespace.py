@@ -22,7 +22,7 @@ _SYSCTLS = (
 # $1 the node's folder, $2 the programs, $3 the size of the kubelet's own file system ("": it uses
 # the machine's). The node gets its own /run and /var, so that containerd and kubelet use their
 # usual paths without touching the machine's. The kubelet's own file system is not shared with the
-# machine: the kubelet would find it there too, at a path that it cannot access.
+# machine. Otherwise the kubelet would also find it there, at a path that it cannot access.
 _NODE = f"""
 set -e
 mount --make-rshared /
@@ -106,8 +106,9 @@ def ip(holder: Process | None, *arguments: str) -> str:
 def plug(
     switch: Process, end: Process | None, names: tuple[str, str], network: Endpoint, host: int
 ) -> None:
-    """Connect the switch (port names[0]) with a namespace or the machine (interface names[1]),
-    which becomes this host in the nodes' network.
+    """Connect the switch (port names[0]) to a namespace or the machine (interface names[1]).
+
+    The namespace or the machine becomes this host in the nodes' network.
     """
     port, device = names
     target = end.pid if end else os.getpid()
@@ -119,9 +120,9 @@ def plug(
 def give_addresses(end: Process | None, device: str, network: Endpoint, host: int) -> None:
     """Set an interface's IPs, and a MAC derived from them, and bring it up.
 
-    By default, a bridge takes the MAC of a port and changes it when a node leaves, and a node that
-    comes back has another MAC. In both cases, the others would send to the old MAC until their ARP
-    entries expire.
+    By default, a bridge takes the MAC of one of its ports, and changes it when a node leaves. Also,
+    a node that comes back has another MAC. In both cases, the others would send to the old MAC
+    until their ARP entries expire.
     """
     mac = f"02:00:0a:5f:{network.number:02x}:{host:02x}"
     ip(end, "link", "set", device, "address", mac)

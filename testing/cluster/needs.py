@@ -26,13 +26,13 @@ GIB = 1 << 30
 
 
 def check_control_plane() -> None:
-    """Check the requirements of a control plane on loopback: only disk space; it needs no root."""
+    """Check the requirements of a control plane on loopback: disk space, but not root."""
     check_disk(cache(), 6 if not target().exists() else 1)
 
 
 def check_nodes(state_root: Path, progress: Progress) -> None:
     """Check the requirements of real nodes: root, disk space, a file system that supports
-    overlayfs, and Debian packages, which are installed if they are missing.
+    overlayfs, and Debian packages. Missing packages are installed.
     """
     if os.geteuid() != 0:
         raise ClusterError(

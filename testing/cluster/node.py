@@ -129,8 +129,8 @@ class Node:
     def power_off(self) -> None:
         """Kill the node with all of its processes at the same time. Its disk remains.
 
-        The cgroups are removed, because the next kubelet would otherwise search for the container
-        of each one for seconds.
+        The cgroups are removed. Otherwise the next kubelet would search for the container of each
+        cgroup for seconds.
         """
         end_processes(self.state / self.name, self.cgroup)
         until(
@@ -150,7 +150,7 @@ class Node:
         return set(run([*enter(self.holder), *self._ctr("images", "ls", "-q")]).split())
 
     def not_running(self) -> str:
-        """Return which program has ended, with the end of its log, or "" if all run."""
+        """Return which program has ended, with the end of its log, or "" if all are running."""
         known = recorded(self.state)
         dead = [c for c in self.components if c not in known or not known[c].alive]
         return "; ".join(f"{c} has ended: {log_tail(self.state, c, 3)}" for c in dead)

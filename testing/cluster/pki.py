@@ -56,7 +56,7 @@ class Pki:
             authority.issue_cert(client, common_name=client, organization_name="system:masters"),
         )
         # The key that signs service account tokens. trustme creates a key only together with a
-        # certificate, which is not used.
+        # certificate. This certificate is not used.
         self._write("sa.key", trustme.CA(key_type=trustme.KeyType.RSA).private_key_pem.bytes())
         users = {**USERS, **{f"system:node:{node}": "system:nodes" for node in nodes}}
         tokens = {user: secrets.token_hex(16) for user in users}

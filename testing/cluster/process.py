@@ -1,4 +1,6 @@
-"""Starts programs that outlive this one, records them by pid and start time, and ends only them."""
+"""Starts programs that outlive this one, records them by pid and start time, and ends only these
+programs.
+"""
 
 import contextlib
 import json
@@ -12,8 +14,8 @@ from pathlib import Path
 from cluster.errors import ClusterError
 from cluster.waiting import until
 
-# An environment variable with the state directory, which all programs of the cluster and their
-# shims inherit. It finds programs that a killed command could not record.
+# An environment variable with the state directory. All programs of the cluster and their shims
+# inherit this variable. It finds programs that a killed command could not record.
 MARK = "DIJOB_CLUSTER_STATE"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 

@@ -135,8 +135,8 @@ def pod(rank: int, owner: str = UID) -> Body:
 
 
 def made(**spec: Any) -> Apiserver:
-    """Return a cluster with a job of three ranks in namespace ns, and the tokens "rank" of a pod
-    and "bob" of a person.
+    """Return a cluster with a job of three ranks in namespace ns, and two tokens. "rank" is the
+    token of a pod, and "bob" that of a person.
     """
     sizes = {"replicas": 3, "minReplicas": 1, "maxReplicas": 5}
     job = {

@@ -64,7 +64,7 @@ func (p pod) ends() bool {
 	return p.Metadata.DeletionTimestamp != "" || p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed"
 }
 
-// container returns the status of the main container, which is the only one of a pod with a channel; nil if it does not run.
+// container returns the status of the main container; nil if it does not run. A pod with a channel has no other container.
 func (p pod) container() map[string]any {
 	if p.Status.Phase != "Running" || p.Status.PodIP == "" || len(p.Status.ContainerStatuses) == 0 {
 		return nil

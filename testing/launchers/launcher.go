@@ -27,8 +27,8 @@ type sight struct {
 	listed bool
 }
 
-// launcher plays one launcher after another in the main container of a pod, and the kubelet of that pod. `pods` has the newest
-// view of the pod, and is closed when the pod is gone.
+// launcher plays the kubelet of a pod, and one launcher after another in the pod's main container. `pods` has the newest view
+// of the pod, and is closed when the pod is gone.
 type launcher struct {
 	all     *players
 	pods    chan sight
@@ -66,8 +66,8 @@ func (l *launcher) run() {
 	}
 }
 
-// take keeps the newest view of the pod. A watch may deliver an older one than the response to a patch. A list is always newer,
-// even if its version is not: versions go back when etcd is restored.
+// take keeps the newest view of the pod. A watch may deliver a view that is older than the response to a patch. A list is
+// always newer, even if its version is not: versions go back when etcd is restored.
 func (l *launcher) take(seen sight) {
 	if seen.listed || seen.version() >= l.view.version() {
 		l.view = seen.pod
@@ -138,7 +138,8 @@ func (l *launcher) isListed(list string) bool {
 	return rank < len(ips) && ips[rank] == l.view.Status.PodIP
 }
 
-// update writes what the kubelet reports: the container is ready when its program is, and it is restarted after it has ended.
+// update writes what the kubelet reports: the container is ready when its program is ready, and is restarted after it has
+// ended.
 func (l *launcher) update(container map[string]any) bool {
 	made := maps.Clone(container)
 	now := time.Now().UTC().Format(time.RFC3339)

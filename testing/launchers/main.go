@@ -1,6 +1,6 @@
 // Command launchers plays the launchers of simulated pods, and what the kubelet notices of them. It watches the pods of a
-// namespace. For each running pod with a channel it opens a connection to the operator, from the address of the pod, and behaves
-// like the real launcher, whose channel it uses (images/launcher/internal/channel).
+// namespace. For each running pod with a channel, it opens a connection to the operator from the pod's address. It behaves like
+// the real launcher, and uses the package of that launcher's channel (images/launcher/internal/channel).
 //
 // It prints the port on which it answers questions of the tests (questions.go).
 package main
@@ -26,7 +26,7 @@ func main() {
 	check(err)
 	fmt.Println(port)
 	for logged := ""; ; time.Sleep(50 * time.Millisecond) {
-		// The apiserver closes a watch whose client is too slow, and it may be down.
+		// The apiserver closes a watch whose client is too slow. The apiserver may also be down.
 		if err := api.follow(all); err != nil && err.Error() != logged {
 			logged = err.Error()
 			log.Print(err)

@@ -26,7 +26,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dijo
 
 def build(source: Path) -> Path:
     """Build Kueue from its vendored source, and return the program (7 minutes on two cores). A
-    program that was built from the same commit is used again, unless the checkout has changes.
+    program that was built from the same commit is reused if the checkout has no changes.
     """
     version = version_of(source)
     binary = CACHE / version / "kueue"

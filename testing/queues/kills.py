@@ -1,8 +1,8 @@
 """Kills the operator or Kueue at each of its writes of Workloads, in two phases of a job's life.
 
-Each program reaches the API server through its own proxy, which kills the program before a write
-arrives or after it was executed. The program is started again, and the phase must end as it would
-without a kill.
+Each program reaches the API server through its own proxy. The proxy kills the program before a
+write arrives or after it was executed. The program is started again, and the phase must end as it
+would without a kill.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ MOST_POINTS = 30
 
 
 class JsonProxy(Proxy):
-    """A proxy for a client that prefers protobuf, whose watches the proxy cannot read."""
+    """A proxy for a client that prefers protobuf. The proxy cannot read watches in protobuf."""
 
     def _headers(self, request: web.Request) -> dict[str, str]:
         headers = super()._headers(request)

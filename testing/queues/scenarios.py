@@ -332,8 +332,10 @@ def is_evicted_and_returns(stage: Stage) -> None:
 
 
 def killed_at_each_write(play: Callable[[Stage], None], victim: str) -> Callable[[Stage], str]:
-    """Return the scenario that plays a story again and again, and kills the operator or Kueue at
-    another write of a Workload each time: before the write arrives, and after it.
+    """Return the scenario that plays a story repeatedly, each time with a kill of the operator or
+    Kueue.
+
+    The kill happens at each write of a Workload: once before the write arrives, and once after it.
     """
 
     def run(stage: Stage) -> str:

@@ -1,3 +1,4 @@
-"""A real S3 server for tests: versitygw, which stores buckets in a folder, built from its public
-source.
+"""A real S3 server for tests: versitygw, built from its public source.
+
+It stores buckets in a folder.
 """

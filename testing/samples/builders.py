@@ -162,8 +162,8 @@ def observed(*pods: Pod, services: Iterable[str] = ("job",), **fields: Any) -> O
 
 
 def written(status: Status, seen: Observed) -> Status:
-    """Return the status that the operator has stored if pods have lists: with revision and digest
-    of the newest one.
+    """Return the status that the operator has stored if pods have lists. It has the revision and
+    digest of the newest list.
     """
     held = (pod.copy.address_list for pod in seen.pods.values())
     newest = max(held, key=lambda one: one.number, default=NO_LIST)

@@ -168,8 +168,8 @@ class ApiServer:
         return self._store("MODIFIED", target.whole, body)
 
     def delete(self, target: Target, options: Mapping[str, Any] | None = None) -> Body:
-        """Delete an object. A pod on a running node waits for its kubelet, and an object with a
-        finalizer for the removal of the finalizer.
+        """Delete an object. A pod on a running node waits for its kubelet. An object with a
+        finalizer waits for the removal of the finalizer.
         """
         body, options = self.get(target), options or {}
         only = options.get("preconditions") or {}

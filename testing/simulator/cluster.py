@@ -279,7 +279,7 @@ class Nodes:
         return needed is not None and not pod.homeless
 
     def _needed_room(self, pod: SimPod) -> int | None:
-        """Return how many pods must find room for this pod to get a node: more than one if its
+        """Return how many pods must fit for this pod to get a node. More than one must fit if its
         PodGroup has too few pods with a node. Return None if the scheduler does not consider the
         pod.
         """

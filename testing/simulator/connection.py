@@ -68,7 +68,7 @@ class Line:
 
     After `fuse` writes, the operator is killed (`kills`) or waits until `go_on`. The next `later`
     writes are delivered after those that follow them. `judge` checks each write before it is
-    executed; `problems` are its findings. `dated` is whether responses have a Date header.
+    executed; `problems` are its findings. `dated` says whether responses have a Date header.
     Discovery does not show the kinds in `unserved`.
     """
 

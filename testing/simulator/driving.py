@@ -25,8 +25,10 @@ PASS_SECONDS = 7.0
 
 @dataclass(frozen=True)
 class Faults:
-    """Faults while the operator runs: the number of writes after which it is killed, or waits for
-    the apiserver while other things happen, and how many of its first writes are delivered last.
+    """Faults while the operator runs.
+
+    After `writes` writes, the operator is killed (`kills`), or waits for the apiserver while other
+    things happen. `turn` is how many of its first writes are delivered last.
     """
 
     writes: int = PLENTY
@@ -145,7 +147,7 @@ class Driven(Watched):
         assert self.job.status.ended, self.job.status
 
     def calm(self) -> None:
-        """Run until nothing happens any more, which must be soon, and check the end state."""
+        """Run until nothing happens any more, and check the end state. This must not take long."""
         self.line.faults.clear()
         self.cluster.quota, self.nodes.room = False, 4
         self.strangers_leave()

@@ -1,5 +1,7 @@
-"""The environment of a rank's program: as the kubelet resolves it, and what the launcher makes of
-it (its run/variables.go; tests/pod/test_world.py verifies that the real launcher does the same).
+"""The environment of a rank's program: as the kubelet resolves it, and as the launcher changes it.
+
+The launcher's rules are in its run/variables.go. tests/pod/test_world.py verifies that the real
+launcher does the same.
 """
 
 import ipaddress

@@ -229,7 +229,7 @@ class Watched(Judged):
             )
 
     def check_budget_of(self, running: int) -> None:
-        """Check that a drain can stop as many of the running ranks as the job allows."""
+        """Check that a drain can stop the number of running ranks that the job allows."""
         if (budget := self.job.spec.disruption_budget) is None:
             self.check_no_budgets()
             return

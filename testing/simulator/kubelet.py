@@ -45,7 +45,7 @@ class SimPod:
     clock: Callable[[], datetime]
     ip: str = ""
     sandbox: bool = False
-    new_sandbox: bool = False  # the gate does not know how the program ended before
+    new_sandbox: bool = False  # the gate does not know the program's previous end
     imaged: bool = False  # the image is on the node
     ready: bool = False
     disrupted: bool = False
@@ -204,7 +204,9 @@ class SimPod:
 
     @property
     def launchable(self) -> bool:
-        """Whether the launcher has waited for the peer list in the main container, and has it."""
+        """Whether the launcher has waited in the main container for the peer list, and has the
+        list.
+        """
         waits = self.main.state == "running" and self.process is None and self.waits_since is None
         return self.reports and waits and self.is_listed() and not (self.silent or self.done)
 
@@ -232,8 +234,8 @@ class SimPod:
             self.link.report_progress()
 
     def hang_up(self) -> None:
-        """End the launcher's connection. What the operator has sent is kept, also for the next
-        launcher in this sandbox.
+        """End the launcher's connection. Everything that the operator has sent is kept, even for
+        the next launcher in this sandbox.
         """
         if self.link is not None:
             self.said = self.link.said
@@ -387,8 +389,10 @@ class SimPod:
 
     @property
     def _annotations(self) -> dict[str, str]:
-        """The annotations that the launcher uses: the operator's newest response, unless the pod's
-        own have a newer list (the launcher's run/launch.go: annotations).
+        """The annotations that the launcher uses (the launcher's run/launch.go: annotations).
+
+        The operator's newest response takes precedence. If the pod's own annotations have a newer
+        list, only the pod's own annotations are used.
         """
         own = self.body["metadata"].get("annotations") or {}
         if self.link is not None:

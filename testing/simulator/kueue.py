@@ -1,4 +1,4 @@
-"""A stand-in for Kueue: it admits Workloads while its quota has room, and evicts them.
+"""A stand-in for Kueue: it admits Workloads that fit into its quota, and evicts Workloads.
 
 It implements what the operator depends on, as Kueue's own controllers do it
 (pkg/scheduler/scheduler.go, pkg/workload/evict): the conditions of a Workload, its admission, and
@@ -24,7 +24,7 @@ LABEL = {"kueue.x-k8s.io/queue-name": QUEUE}
 
 @dataclass
 class Kueue:
-    """One queue with room for some pods, and the flavor that it assigns. `slices` is whether a
+    """One queue with quota for some pods, and the flavor that it assigns. `slices` says whether a
     Workload can replace a smaller one (the feature gate ElasticJobsViaWorkloadSlices). With `dies`,
     Kueue is killed after each such admission, before it finishes the smaller one.
     """
@@ -97,8 +97,9 @@ class Kueue:
         )
 
     def used(self) -> int:
-        """Return how many pods have quota now, as Kueue counts them (pkg/workload): the assigned
-        pods, but at most as many as have not given their quota back.
+        """Return how many pods have quota now, as Kueue counts them (pkg/workload). This is the
+        number of assigned pods, but at most the number of pods that have not given their quota
+        back.
         """
         return sum(map(quota_of, self.workloads()))
 
@@ -115,7 +116,7 @@ class Kueue:
         return first + size - max(0, back - done - (int(wanted["count"]) - size))
 
     def evict(self, reason: str = "Preempted", name: str = "") -> None:
-        """Evict a Workload, which keeps its quota until its pods are gone."""
+        """Evict a Workload. It keeps its quota until its pods are gone."""
         for body in self.workloads():
             if is_true(body, "Finished"):
                 continue

@@ -64,8 +64,8 @@ def evict(pod: SimPod) -> None:
 
 
 def collect(chaos: Surroundings, pod: SimPod) -> None:
-    """Garbage-collect dead containers. A kubelet that does so between the creation of a container
-    and its start keeps only the new container.
+    """Garbage-collect dead containers. If a kubelet does this between the creation of a container
+    and its start, it keeps only the new container.
     """
     pod.main.collected = True
 

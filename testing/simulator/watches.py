@@ -1,4 +1,4 @@
-"""The watches of the simulated apiserver, which can be delayed, silent, broken or repeated."""
+"""The watches of the simulated apiserver. They can be delayed, silent, broken or repeated."""
 
 import asyncio
 from collections import deque

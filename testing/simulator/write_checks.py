@@ -232,8 +232,9 @@ class Judged(RuleBasedStateMachine):
                 assert status.ended, request
 
     def check_new_workload(self, request: Request) -> None:
-        """Check that a job gets a Workload only if it is suspended and has none, or if the Workload
-        is a larger replacement for the one with which the job runs.
+        """Check that a job that gets a Workload is suspended and has none.
+
+        The exception is a larger Workload that replaces the one with which the job runs.
         """
         assert self.kueue is not None
         others, status = self.kueue.workloads(), self.job.status
@@ -262,8 +263,8 @@ class Judged(RuleBasedStateMachine):
         assert len(live) < self.kueue.used(), (name, live)
 
     def check_budget(self, request: Request) -> None:
-        """Check that a job that can have pods keeps its budget, and that a new operator would find
-        each budget.
+        """Check that a job keeps its budget while it can have pods, and that a new operator would
+        find each budget.
         """
         job, stored = self.operator.job(), self.job.status
         stopped = stored.ended or stored.suspend_time
@@ -295,8 +296,8 @@ class Judged(RuleBasedStateMachine):
         return sum(pod.body["status"].get("phase") == "Succeeded" for pod in pods)
 
     def check_list(self, number: int, ips: str, status: Status, runs: bool) -> None:
-        """Check that a published list is the stored one. `runs` is whether the program has already
-        started, and therefore no longer needs the Redis server to be ready.
+        """Check that a published list is the stored one. `runs` says whether the program has
+        already started. A started program no longer needs the Redis server to be ready.
         """
         assert status.address_list is not None, number
         shown, kept = (
@@ -315,9 +316,7 @@ class Judged(RuleBasedStateMachine):
         return not self.gang.server or any(view.ready for view in views)
 
     def check_deletion(self, request: Request, status: Status) -> None:
-        """Check that facts that only the pod's status contains are stored before the pod is
-        deleted.
-        """
+        """Check that facts known only from a pod's status are stored before its deletion."""
         view = self.operator.views()[request.body["preconditions"]["uid"]]
         if request.body.get("gracePeriodSeconds") == 0:
             pod = self.cluster.pods.get(view.uid)

@@ -13,6 +13,6 @@ from dijob_runtime.world import NotReachable, PodWorld
 __all__ = ["NotReachable", "PodWorld", "ServerError", "parallel_args", "report", "request_replicas"]
 __version__ = "0.2.0-dev"
 
-# Each process that imports DI-engine imports this package (hook/sitecustomize.py), and so does each
-# program that reports its progress.
+# This package is imported by each process that imports DI-engine (hook/sitecustomize.py), and by
+# each program that reports its progress.
 answer_requests()

@@ -3,9 +3,9 @@ and this package.
 
 One process (the hub) and several peers run on one machine and communicate over loopback TCP,
 through DI-engine's own queue classes. nng drops messages that do not fit into its buffers. So
-messages are sent in small windows, and each window waits until the previous one is acknowledged.
-The queues are measured alternately, so that a slow phase of the machine affects both. The table
-shows medians.
+messages are sent in small windows, and a window is sent only after the previous one has been
+acknowledged. The queues are measured alternately, so that a slow phase of the machine affects both.
+The table shows medians.
 """
 
 from __future__ import annotations

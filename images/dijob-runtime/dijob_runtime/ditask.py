@@ -36,8 +36,8 @@ OPTIONS = (
 
 
 def add_options(command: click.Command) -> click.Command:
-    """Add the options to ditask's own command. The command's original function does not get
-    them.
+    """Add the options to ditask's own command. The command's original function does not get these
+    options.
     """
     known = command.callback
 

@@ -153,14 +153,16 @@ def _common_arguments(world: PodWorld) -> dict[str, Any]:
 
 
 def _is_list_of_ports(world: PodWorld, given: dict[str, Any]) -> bool:
-    """Return whether other ranks need the ports to connect, but the ports are given as a list."""
+    """Return whether the ports are given as a list although other ranks need them to connect."""
     connects = world.mq_type != "redis" and "attach_to" not in given
     return connects and not isinstance(given.get("ports", BASE_PORT), int)
 
 
 def _nng_arguments(world: PodWorld, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments for nng and torchrpc: listen on the pod's own address with one port per
-    worker, and connect to all workers of the ranks that the topology selects.
+    """Return the arguments for nng and torchrpc.
+
+    Each process listens on the pod's own address, with one port per worker. It connects to all
+    workers of the ranks that the topology selects.
     """
     first = given.get("ports", BASE_PORT)
     if "attach_to" in given:

@@ -1,5 +1,6 @@
-"""Reports the training's progress to the launcher of this pod, which sends it to the operator, and
-to the operator's HTTP server if there is one.
+"""Reports the training's progress to the launcher of this pod, which sends it to the operator.
+
+If the operator has an HTTP server, the progress is reported to this server, too.
 
 Reporting must never disrupt the training, so no function of this module blocks or raises. For the
 launcher, a thread of each process writes the newest values to the process's own small file. A
@@ -31,7 +32,7 @@ WRITE_SECONDS = 1.0
 # The largest count that the operator accepts. JSON readers can represent it exactly.
 MOST = 2**53
 COUNTS = ("iteration", "env_step")
-# The names of the values in the file, which are those in the job's status.
+# The names of the values in the file. The job's status has the same names.
 KEYS = {
     "iteration": "iteration",
     "env_step": "envStep",
@@ -116,8 +117,8 @@ def _check_figure(name: str, value: Any) -> float:
 class _ProgressFile:
     """The file of this process for the launcher. A forked process has its own file.
 
-    `moved` is the time, by the node's clock, at which the progress last changed, or at which a
-    training process last collected or evaluated.
+    `moved` is a time by the node's clock: when the progress last changed, or when a training
+    process last collected or evaluated.
     """
 
     def __init__(self) -> None:
@@ -141,8 +142,8 @@ class _ProgressFile:
             if self._started:
                 return
             self._started = True
-        # The finalizer is needed, because before Python 3.13, a process that multiprocessing has
-        # forked calls finalizers, but no atexit functions.
+        # The finalizer is needed for Python before 3.13. In these versions, a process that
+        # multiprocessing has forked calls finalizers, but no atexit functions.
         atexit.register(self.write)
         Finalize(None, self.write, exitpriority=0)
         # If no thread can be started, the newest values are written when the process exits.

@@ -4,7 +4,7 @@ DI-engine creates a new folder if the experiment's folder exists, so a restarted
 from the beginning. A folder is resumed only if it is on a volume and if this rank of this job
 created it with the same configuration. A file in the folder records this. Without this record, two
 ranks on a shared volume would write to one folder, and a changed configuration would continue with
-the old one's optimizer.
+the optimizer of the old configuration.
 
 This module decides. It imports neither DI-engine nor torch; hook/resume.py applies the decision.
 """
@@ -33,8 +33,8 @@ RECORD = ".dijob.json"
 TIMESTAMP = re.compile(r"_\d{6}_\d{6}")
 # The learner's folder of checkpoints (ding/worker/learner/learner_hook.py, SaveCkptHook).
 CHECKPOINTS = "ckpt/*.pth.tar"
-# Settings that may change between two runs of the same training: its length, its evaluation, how
-# often it logs and saves, and the sizes that to_ddp_config computes from the number of processes.
+# Settings that may differ between two runs of the same training: length, evaluation, intervals of
+# logging and saving, and the sizes that to_ddp_config computes from the number of processes.
 MAY_CHANGE = frozenset(
     {
         "exp_name",
@@ -61,7 +61,7 @@ def find_mount(folder: Path, mounts: str) -> str | None:
     """Return the mount point that contains a folder, or None if the folder is on the root file
     system.
 
-    `mounts` is the content of /proc/self/mountinfo. At any depth below a mount point, a file stays
+    `mounts` is the content of /proc/self/mountinfo. A file at any depth below a mount point exists
     as long as the volume does. The container's root file system is lost with each restart.
     """
     path = os.path.realpath(folder)
@@ -172,5 +172,5 @@ def _flatten(path: str, value: Any) -> Iterator[str]:
 
 
 def _unescape_path(text: str) -> str:
-    r"""Return a path of mountinfo with its escapes replaced, for example \040 for a space."""
+    r"""Return a path of mountinfo with its escapes decoded; for example, \040 is a space."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)

@@ -14,7 +14,7 @@ class WaitMeter:
     """The waiting times of this process.
 
     The thread that trains adds waiting times, and another thread calls `measure`. No lock is
-    needed, because each of them only reads what the other one writes.
+    needed, because each thread only reads what the other one writes.
 
     `trains` is true once this process has trained. Only programs that get their data from other
     processes, or from a buffer, are measured (hook/distributer.py, hook/fetcher.py). The time

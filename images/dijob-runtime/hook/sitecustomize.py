@@ -27,9 +27,8 @@ if TYPE_CHECKING:  # not at run time: importing typing takes milliseconds
     from types import ModuleType
     from typing import Any, Optional, Sequence
 
-# The modules that are patched when they are imported, each with the name of the module whose
-# `patch` function patches it. A patch is imported only when it is needed, so that other programs
-# start fast.
+# Maps each module that is patched on import to the module that has the `patch` function for it. A
+# patch is imported only when it is needed, so that other programs start fast.
 PATCHES = {
     "ding.entry.cli_ditask": "dijob_runtime.hook.ditask",
     "ding.framework.task": "dijob_runtime.hook.task",
@@ -57,7 +56,7 @@ PATCHES = {
     "gym_notices.notices": "dijob_runtime.hook.quiet",
 }
 
-# The modules that need preparation, each with the module whose `prepare` function runs first.
+# Maps each module that needs preparation to the module whose `prepare` function runs first.
 PREPARED = {"ding": "dijob_runtime.hook.compat"}
 
 

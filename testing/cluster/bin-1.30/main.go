@@ -1,5 +1,5 @@
-// Command cluster-bin is the control plane of the oldest Kubernetes that README promises, in one binary; the name
-// it is called by, or else its first argument, picks the program. The newest one is in ../bin.
+// Command cluster-bin is the control plane of the oldest Kubernetes that README promises, in one binary. The name it is called
+// by, or else its first argument, selects the program. The newest one is in ../bin.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command cluster-bin is every Kubernetes program of the embedded test cluster in one binary: packages that
-// they share compile and link once. The name it is called by, or else its first argument, picks the program.
+// Command cluster-bin is every Kubernetes program of the embedded test cluster in one binary, so that shared packages are
+// compiled and linked only once. The name it is called by, or else its first argument, selects the program.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command policies enforces the NetworkPolicies of the embedded test cluster on one node: kube-router's controller of
-// policies (iptables and ipset), without its routes, its service proxy and its BGP.
+// Command policies enforces the NetworkPolicies of the embedded test cluster on one node. It is kube-router's policy controller
+// (iptables and ipset), without its routes, its service proxy and its BGP.
 package main
 
 import (
@@ -31,7 +31,7 @@ func main() {
 	}
 }
 
-// enforce runs until ctx ends, and takes its rules away then: an address may pass to another pod.
+// enforce runs until ctx ends. It then removes its rules, because another pod may get an address in these rules.
 func enforce(ctx context.Context, kubeconfig, node, services string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

@@ -12,7 +12,7 @@ from faults.lab.kube import Access
 
 @dataclass(frozen=True)
 class Channel:
-    """The port that the pods know, and their launchers."""
+    """The port that the pods know, and the launchers of the pods."""
 
     port: int
     launchers: Launchers

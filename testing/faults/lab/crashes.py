@@ -227,7 +227,7 @@ async def killed_at_each_write(scenario: Scenario, lanes: Lanes) -> None:
         f" {len(wrong)}"
     )
     print(shown := table(outcome.row() for outcome in outcomes))
-    # The number of status writes depends on the times of the pods, so one may be missing.
+    # The number of status writes depends on the timing of the pods, so one may be missing.
     assert len(killed) >= least - 1 > 0, (
         f"only {len(killed)} of {least + 1} points were reached\n{shown}"
     )

@@ -212,8 +212,10 @@ def _pod(pod: Json, siblings: dict[str, Json]) -> Json:
 
 
 def _either_word(status: Any) -> Any:
-    """Unify the messages of a loss: a pod that is deleted without grace is observed either while it
-    is being deleted, or when it is gone.
+    """Unify the messages of a loss.
+
+    A pod that is deleted without grace is observed either while it is being deleted, or only after
+    it is gone.
     """
     renewal = (status or {}).get("lastRenewal") or {}
     if renewal.get("reason") in ("PodDeleted", "PodLost"):

@@ -24,7 +24,9 @@ class Done:
 
 
 def touches(shapes: Iterable[Shape], done: Done, job: str) -> bool:
-    """Return whether a fault may have hit a job: one of its pods, or a node, which all jobs use."""
+    """Return whether a fault may have hit a job: one of its pods, or a node (all jobs use all
+    nodes).
+    """
     level = done.fault.is_a.level
     if level is Level.POD:
         return owner(shapes, done.fault.target).name == job
@@ -35,10 +37,10 @@ def charges(shapes: Iterable[Shape], wave: Iterable[Done], job: str) -> tuple[in
     """Return the minimum and maximum number of failures that one wave may add to a job's count.
 
     Only failures of programs are counted (docs/tasks.md). If such a failure was the only fault that
-    touched the job in the wave, it counts exactly once. If other faults touched the job as well, it
-    does not always count: the failure of a program that has to restart anyway, or whose Redis
-    server is down, is not counted. A torch program that fails because of a lost peer, before the
-    loss is known, is counted (docs/runtimes.md).
+    touched the job in the wave, it counts exactly once. If other faults touched the job as well,
+    the failure does not always count. It is not counted if the program has to restart anyway, or if
+    its Redis server is down. If a torch program fails because of a lost peer before the loss is
+    known, its failure is counted (docs/runtimes.md).
     """
     shapes = tuple(shapes)
     own = [done for done in wave if not done.missed and touches(shapes, done, job)]

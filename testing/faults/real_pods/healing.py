@@ -11,7 +11,7 @@ from faults.real_pods.shapes import Shape
 @dataclass(frozen=True)
 class Look:
     """One observation of everything: when it began (seconds of the run), which jobs were healthy or
-    had failed as they must, and when the Lease was last renewed.
+    had failed as expected, and when the Lease was last renewed.
     """
 
     at: float

@@ -18,13 +18,13 @@ BEAT_SECONDS = 5.0
 class Seen:
     """One pod as the apiserver and the machine show it.
 
-    `rank` is that of its label, -1 without one. `running` means that it runs, that all its
-    containers are Ready, and that it is not being deleted. `sandbox` means that its pause process
-    exists and is the child of a shim. `programs` is the number of processes that its launcher has
-    started, and `envs` are the environments of all processes of its main container that know the
-    job. `topology` is the text of topology.json, `sockets` that of /proc/net/tcp and tcp6. `beat`
-    is the number of seconds since its program last exchanged data with the others, None if it never
-    did.
+    `rank` is the rank in its label, or -1 if it has no such label. `running` means that it runs,
+    that all its containers are Ready, and that it is not being deleted. `sandbox` means that its
+    pause process exists and is the child of a shim. `programs` is the number of processes that its
+    launcher has started, and `envs` are the environments of all processes of its main container
+    that know the job. `topology` is the text of topology.json, `sockets` that of /proc/net/tcp and
+    tcp6. `beat` is the number of seconds since its program last exchanged data with the others,
+    None if it never did.
     """
 
     name: str

@@ -75,7 +75,7 @@ def _owner(pod: Body) -> str:
 
 
 def runs(pod: Body) -> bool:
-    """Return whether all containers of a pod are ready, and it is not being deleted."""
+    """Return whether all containers of a pod are ready, and the pod is not being deleted."""
     status = pod.get("status", {})
     given = status.get("containerStatuses") or ()
     ready = bool(given) and all(one["ready"] for one in given)

@@ -18,7 +18,8 @@ from faults.real_pods.looks import SHIM, View
 from faults.real_pods.scene import Act, Done, Missed, Scene
 from faults.real_pods.shapes import owner
 
-# How long to wait for the target: another fault may just have hit it, and it may return.
+# How long to wait for the target. Another fault may just have hit the target, and the target may
+# return.
 PATIENCE_SECONDS = 8.0
 
 
@@ -99,7 +100,7 @@ def network_cut(scene: Scene, pod: str) -> Done:
     are restored afterwards.
     """
     pause = _look_for("sandbox", partial(_pause, scene, pod))
-    # The pause process has the pod's network namespace, in which eth0 names the index of its peer.
+    # The pause process is in the pod's network namespace. There, eth0 shows the index of its peer.
     inside = Process("sandbox", (), pause, 0)
     node = View.of(scene.space).pods[pod]["spec"]["nodeName"]
     holder = scene.space.cluster.node(node).holder

@@ -49,7 +49,7 @@ class Run:
         self.charged = {name: self._restarts(name) for name in self._shapes}
 
     def wave(self, number: int, faults: Sequence[Fault]) -> None:
-        """Inject the faults of a wave, which overlap, and check the quiet point after them."""
+        """Inject the overlapping faults of a wave, and check the quiet point after them."""
         self.story.tell(story.WAVE, **story.wave(number, faults))
         begin = self.observer.now
         # A thread for each fault, because their durations overlap.
@@ -213,7 +213,7 @@ class Run:
         self.result.checked(AT_ONCE, unexcused, len(self.observer.looks))
 
     def _alone(self, at: float) -> bool:
-        """Return whether no fault of the wave allows an old program to run next to the new one."""
+        """Return False if a fault of the wave allows an old program to run next to the new one."""
         wave = [done for done in self.dones if done.began <= at and not done.missed]
         latest = max((done.wave for done in wave), default=0)
         return not any(done.wave == latest and done.fault.is_a.two_at_once for done in wave)

@@ -56,7 +56,7 @@ def _numbered(name: str, size: int) -> tuple[str, ...]:
     return tuple(f"{name}-{rank}" for rank in range(size))
 
 
-# The first failure of star fails the job, so that the report of a failed job is checked, too.
+# The first failure in STAR fails this job, so that the report of a failed job is checked, too.
 MESH = Shape("mesh", _numbered("mesh", 4), Wiring.MESH)
 STAR = Shape("star", _numbered("star", 3), Wiring.STAR, backoff_limit=0)
 TASKS = Shape("tasks", ("tasks-learner-0", *_numbered("tasks-collector", 2)), Wiring.MESH)

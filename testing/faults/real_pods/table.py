@@ -13,7 +13,7 @@ HEAD = ("fault or check", "count", "measured", "bound", "verdict")
 # A fault of a node restarts most programs, including DI-engine and torch. A standby takes over
 # within 8 s (docs/operations.md), unless another fault hits it too.
 HEAL_SECONDS = {Level.POD: (60, 120), Level.NODE: (90, 150), Level.OPERATOR: (8, 30)}
-# The bounds if Kubernetes has to give up on a node, which alone takes 52 s.
+# The bounds if Kubernetes has to give up on a node. Giving up alone takes 52 s.
 GIVEN_UP_SECONDS = (150, 200)
 BESIDE = "any other fault while Kubernetes gives up on a node"
 # The bounds if no standby can take over: another operator has to start, on a node that another
@@ -37,9 +37,8 @@ class Happened:
     """The results of one kind of fault.
 
     `done` and `missed` count how often it hit its target, and how often there was none. `seconds`
-    are the recovery times. The times of waves in which a node was given up are in `beside`, and the
-    times of a leader without a Ready standby are in `alone`. `never` counts targets that never
-    recovered.
+    are the recovery times. `beside` has the times of waves in which a node was given up. `alone`
+    has the times of a leader without a Ready standby. `never` counts targets that never recovered.
     """
 
     done: int = 0

@@ -50,7 +50,8 @@ async def run_one(recipe: Recipe, stage: Stage) -> Row:
     begin = time.monotonic()
     try:
         outcome = await asyncio.wait_for(recipe.run(stage), LIMIT_SECONDS)
-    # A failed recipe must not end the bench, which takes many minutes: its row shows the error.
+    # A failed recipe must not end the bench, because the bench takes many minutes. The recipe's row
+    # shows the error.
     except Exception as error:
         row = Row.of(recipe, f"{type(error).__name__}: {error}", time.monotonic() - begin)
     else:

@@ -26,7 +26,7 @@ ELASTIC = {"minReplicas": 1, "maxReplicas": 8, "replicas": RANKS}
 JOBS = ("a", "b", "c", "d")
 CONVERGED_SECONDS = 240.0
 COUNTED_SECONDS = 30.0
-# How often a run is repeated if kwok gave a pod a second address, which is a defect of kwok.
+# How often a run is repeated if kwok gave a pod a second address. This is a defect of kwok.
 TRIES = 3
 
 Trouble = Callable[[Lane], AbstractAsyncContextManager[None]]
@@ -101,7 +101,7 @@ async def end(stage: Stage) -> End:
             await happen(lane)
             await _without_faults(lane)
             await quiet(lane)
-            # The operator treats a second address of a pod as a loss, which changes the expected
+            # The operator treats a second address of a pod as a loss. This changes the expected
             # state.
             assert not lane.census.moved, "kwok has moved a pod"
             writes = len(lane.proxy.writes) - before

@@ -22,11 +22,10 @@ class Outcome:
 @dataclass(frozen=True)
 class Recipe:
     """One fault: its number in the list of recipes, a name by which it is selected, what is done,
-    what is measured, and the upper bound for that.
+    what is measured, and the upper bound of the figure.
 
     `alone` means that the fault affects the whole control plane, so no other recipe may run at the
-    same time. `over_channel` is false if it makes no difference to the fault how pods get their
-    peer lists.
+    same time. `over_channel` is false if the fault has the same effect with and without a channel.
     """
 
     number: str

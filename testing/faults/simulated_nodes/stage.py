@@ -28,7 +28,8 @@ class Stage:
     """A control plane with a client, a folder for logs, and the seed of everything random. If
     `channel`, pods have a channel in place of a gate, and their launchers are simulated.
 
-    `kept` stores results with which several recipes compare, so that each is computed only once.
+    `kept` stores results that several recipes use for comparisons, so that each is computed only
+    once.
     """
 
     plane: Cluster

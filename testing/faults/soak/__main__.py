@@ -37,7 +37,8 @@ JOBS, SAMPLE_SECONDS = 8, 5.0
 STARTED_SECONDS, SETTLED_SECONDS = 180.0, 120.0
 
 # The growth of memory is measured in the second half, in processes that live through all of it. No
-# operator is killed after the first quarter, so that each has reached its normal size by then.
+# operator is killed after the first quarter, so that each has reached its normal size when the
+# second half begins.
 KILLS_SHARE, KILLS = 0.25, {"kill", "stop"}
 # The operator notices a silent connection after 70 s.
 SILENT_SECONDS = 90.0
@@ -226,8 +227,8 @@ async def told(soak: Soak) -> None:
 
 
 async def soak(stage: Stage, minutes: float) -> Soaked:
-    """Run the soak. A first job runs before it, so that resources that are allocated only once do
-    not count as leaks.
+    """Run the soak. A first job runs before the soak, so that resources that are allocated only
+    once do not count as leaks.
     """
     async with stage.lane() as lane, paired(lane, stage.plane.audit_log, stage.own_folder()) as two:
         await lane.apply("first", 3)

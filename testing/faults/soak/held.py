@@ -14,8 +14,9 @@ from faults.lab.pair import Pair
 from faults.lab.running import Operator
 
 TOLD_SECONDS = 10.0
-# Some connections of a burst stay open: aiohttp closes one after 15 s without use, and the few
-# requests at rest (the claims of namespaces, every 5 s) use them in turn. A leak is larger.
+# Some connections of a burst stay open. aiohttp closes a connection only after 15 s without use,
+# and the few requests at rest (the claims of namespaces, every 5 s) use the connections in turn. A
+# leak is larger.
 IN_TURN = 6
 # Unused connections are closed after 15 s.
 REST_SECONDS = 17.0
@@ -88,7 +89,7 @@ async def both(two: Pair) -> dict[str, Held]:
 
 
 async def leaks(two: Pair, young: dict[str, Held]) -> list[str]:
-    """Describe what the operators hold after a rest that they did not hold before the soak."""
+    """Describe what the operators hold after a rest but did not hold before the soak."""
     found: list[str] = []
 
     async def missing() -> str:

@@ -1,4 +1,4 @@
-"""Adds, before a program imports ding, what DI-engine needs and current packages no longer provide.
+"""Adds what DI-engine needs but current packages no longer provide, before a program imports ding.
 
 DI-engine 0.5.3 was released in 2024 and is the newest release. gym 0.25.1 and many environments use
 names that NumPy 2 has removed. yapf 0.29, which DI-engine uses to write the configuration, needs

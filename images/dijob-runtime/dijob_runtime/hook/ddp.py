@@ -1,8 +1,8 @@
 """Patch for DI-engine's DDP functions (ding/utils/pytorch_ddp_dist_helper.py): they also work in
 pods without a GPU.
 
-dist_init, and therefore DDPContext, requests the backend NCCL, and then divides by the number of
-GPUs. The functions that reduce numbers put them on a GPU.
+dist_init requests the backend NCCL, and then divides by the number of GPUs. DDPContext calls
+dist_init. The functions that reduce numbers put them on a GPU.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def _on_cpu(usual: Callable[..., Any], module: Any) -> Callable[..., Any]:
 def _with_tensors(usual: Callable[..., Any]) -> Callable[..., Any]:
     """Reduce a number as a tensor on the CPU.
 
-    The type of the tensor is the same on all ranks, because gloo aborts the process otherwise.
-    DI-engine's collectors reduce the duration of their episodes, which is the integer 0 on ranks
-    without an episode, and a float on others.
+    The type of the tensor is the same on all ranks; otherwise gloo would abort the process.
+    For example, DI-engine's collectors reduce the duration of their episodes. It is the integer 0
+    on ranks without an episode, and a float on the other ranks.
     """
 
     @wraps(usual)

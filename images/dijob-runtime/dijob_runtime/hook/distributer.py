@@ -3,10 +3,10 @@
 When the task has finished, the exchangers stop waiting for peers that have already left. Without
 the patch, collectors wait for 60 s and a learner waits forever, so the job would never end.
 
-The context exchanger of ding 0.5.3 iterates over a dict while the router's thread adds the fields
-of a message to it one by one. Rarely, a rank then fails with "dictionary changed size during
-iteration" or "Either ctx.trajectories or ctx.episodes should be not None", or loses fields. With
-the patch, each step takes complete messages.
+The context exchanger of ding 0.5.3 iterates over a dict. At the same time, the router's thread adds
+the fields of a message to this dict, one by one. Rarely, a rank then fails with "dictionary changed
+size during iteration" or "Either ctx.trajectories or ctx.episodes should be not None", or loses
+fields. With the patch, each step takes complete messages.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class ArrivedFields(Dict[str, Any]):
         self.lock = threading.RLock()
 
     def items(self) -> Any:
-        """Take all fields out, and return them. So a step gets complete messages, and what arrives
-        from now on belongs to the next step.
+        """Take all fields out, and return them. So a step gets complete messages. Fields that
+        arrive from now on belong to the next step.
         """
         with self.lock:
             taken = list(super().items())

@@ -60,7 +60,7 @@ def _patch_defaults(command: Any, jobs: Mapping[str, Any], queue: str) -> None:
 
 
 def _replace_ports(given: Mapping[str, Any], jobs: Mapping[str, Any]) -> list[str]:
-    """Return the option that replaces a list of ports, which DI-engine's k8s parser rejects."""
+    """Return the option that replaces a list of ports; DI-engine's k8s parser rejects lists."""
     ports = str(given.get("ports") or "")
     if "," not in ports or given.get("platform", "k8s") != "k8s":
         return []
@@ -78,7 +78,8 @@ def _replace_ports(given: Mapping[str, Any], jobs: Mapping[str, Any]) -> list[st
 
 def has_own_world(given: Mapping[str, Any], queue: str) -> bool:
     """Whether a command determines where its processes listen. If so, the command runs as it would
-    outside a job. The launcher's ditask/ditask.go has the same rule. `queue` is the job's.
+    outside a job. The launcher's ditask/ditask.go has the same rule. `queue` is the job's message
+    queue.
     """
     queue = given.get("mq_type", queue)
     listens = queue == "nng" or queue.startswith("torchrpc")

@@ -4,7 +4,7 @@ blocks run, and then its process exits.
 Python's default action terminates a process at once and skips these blocks. A pod with several
 workers would not terminate at all: DI-engine starts its workers with mpire, and an mpire worker
 (2.10, worker.py) exits only when the parent has received the worker's result. SIGTERM goes to all
-processes of a pod, so the parent would already have exited, and the workers would wait for it until
+processes of a pod. So the parent would already have exited, and the workers would wait for it until
 they are killed.
 
 With this patch, a worker exits without waiting for its parent. The parent keeps Python's default
@@ -94,8 +94,8 @@ class ProcessEnding:
         auto_recover catches.
         """
         self._begun.set()
-        # The `finally` blocks must not be interrupted by a second SIGTERM, or by SIGUSR1, with
-        # which mpire stops a worker when another one has failed. The handler is a function and not
+        # Neither a second SIGTERM nor SIGUSR1 may interrupt the `finally` blocks. mpire sends
+        # SIGUSR1 to stop a worker when another one has failed. The handler is a function and not
         # SIG_IGN, because child processes inherit SIG_IGN.
         signal.signal(signal.SIGTERM, _ignore_signal)
         if self._parent is not None:

@@ -68,7 +68,7 @@ def patch(parallel: Any) -> None:
     # listener that receives a kept message may register another listener.
     kept, lock = Kept(), threading.RLock()
     # Events that have had a listener. If the listener of such an event is removed later, the
-    # program no longer wants the event's messages, so they are dropped, as without this patch.
+    # program no longer wants the event's messages. They are then dropped, as without this patch.
     heard_once: set[str] = set()
 
     def handle(router: Any, topic: str, msg: Any) -> None:
@@ -101,8 +101,9 @@ def patch(parallel: Any) -> None:
 
 
 def _reset_finish(router: Any) -> None:
-    """Reset the state of FINISH when a listener for FINISH is registered, which is the first thing
-    that a new task does.
+    """Reset the state of FINISH when a listener for FINISH is registered.
+
+    Registering this listener is the first thing that a new task does.
     """
     router.dijob_relayed = router.dijob_over = False
     if router._mq is not None:
@@ -113,7 +114,8 @@ def _pass_on(router: Any, queue: Any, msg: Any) -> None:
     """Forward FINISH in a star, where only rank 0 is connected to all other ranks.
 
     A process emits FINISH itself when it leaves the task. If it has received FINISH before, it does
-    not repeat its own event (nng.py), unless the program determines its connections itself.
+    not repeat its own event (nng.py). A program that determines its connections itself always
+    repeats its event.
     """
     relays = getattr(router, "dijob_hub", False) and not getattr(router, "dijob_relayed", False)
     router.dijob_relayed = True

@@ -15,12 +15,12 @@ from dijob_runtime.hook.kept import FINISH, count_processes
 from dijob_runtime.hook.receiving import Message, make_recv
 from dijob_runtime.world import PodWorld
 
-# How long a process that has emitted the end of the task keeps running, unless all other processes
-# leave earlier.
+# How long a process keeps running after it has emitted the end of the task. It leaves earlier if
+# all other processes have left.
 LAST_WORD_SECONDS = 2.0
 SAY_AGAIN_SECONDS = 0.2
-# The default and the maximum size, in messages, of nng's receive buffer and of its send buffer for
-# each peer.
+# The default and the maximum size, in messages, of nng's buffers. There is one receive buffer, and
+# a send buffer for each peer.
 ROOM, MOST_ROOM = 16, 8192
 
 
@@ -72,8 +72,9 @@ def _receive_message(mq: Any) -> Message:
 
 
 def find_missing_ranks(mq: Any, world: PodWorld, wanted: set[tuple[int, int]]) -> set[int]:
-    """Return the ranks of those processes in `wanted`, a collection of (rank, worker) pairs, that
-    are not connected.
+    """Return the ranks of the processes in `wanted` that are not connected.
+
+    `wanted` has a (rank, worker) pair for each process.
 
     If the program determines its connections itself, `wanted` is empty and the ranks are unknown.
     In that case, the result is {0} while there are fewer connections than the program requested.

@@ -80,8 +80,9 @@ def _with_exit_code(run: Callable[..., None]) -> Callable[..., None]:
 
 
 def _update_environment(told: dict[str, Any]) -> None:
-    """Update the environment to match the world that this program's arguments describe, for the
-    program itself and for the processes that it starts.
+    """Update the environment to match the world that this program's arguments describe.
+
+    The program itself and the processes that it starts use this environment.
     """
     world = PodWorld.read()
     if world is None:

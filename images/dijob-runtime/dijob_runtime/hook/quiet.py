@@ -44,6 +44,6 @@ def patch(module: ModuleType) -> None:
 
 
 def is_wanted(record: logging.LogRecord) -> bool:
-    """Return whether a log record is not one of the notices."""
+    """Return False if a log record is one of the notices, else True."""
     text = str(record.msg)
     return not any(record.module == name and text.startswith(said) for name, said in LOGGED)

@@ -1,8 +1,8 @@
 """The receive loop of DI-engine's queues, with error handling.
 
-After an error, DI-engine 0.5.3 (nng.py, redis.py) calls the logger with invalid arguments, which
-prints a traceback from the logger, and then retries at once. This happens even if the program
-itself has closed the connection because it is exiting. This loop logs one warning, pauses between
+After an error, DI-engine 0.5.3 (nng.py, redis.py) calls the logger with invalid arguments, so the
+logger prints a traceback. DI-engine then retries at once. This happens even if the program itself
+has closed the connection because it is exiting. This loop logs one warning, pauses between
 attempts, and ends when the queue is stopped.
 """
 

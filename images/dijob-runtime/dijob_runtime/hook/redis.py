@@ -61,9 +61,10 @@ def _receive_message(mq: Any) -> Message | None:
 
 
 def find_missing_ranks(mq: Any, world: PodWorld, wanted: set[tuple[int, int]]) -> set[int]:
-    """Return the ranks of those processes in `wanted`, a collection of (rank, worker) pairs, that
-    the server does not know yet. Each process announces itself by subscribing to its own channel.
-    No messages are sent on this channel.
+    """Return the ranks of the processes in `wanted` that the server does not know yet.
+
+    `wanted` has a (rank, worker) pair for each process. Each process announces itself by
+    subscribing to its own channel. No messages are sent on this channel.
     """
     channels = {_process_channel(peer): peer for peer in wanted}
     known: set[str] = set()

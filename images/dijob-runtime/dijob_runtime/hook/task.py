@@ -2,8 +2,8 @@
 others.
 
 DI-engine emits the end of the task whenever a process leaves `with task.start()`, even because of
-an error. The others would then succeed, and when the failed process restarts, it would have no
-peers.
+an error. The others would then succeed, and the failed process would have no peers after its
+restart.
 """
 
 from __future__ import annotations

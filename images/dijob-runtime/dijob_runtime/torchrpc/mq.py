@@ -75,8 +75,9 @@ class TorchRpcMQ(MQ):
         )
 
     def missing(self, world: PodWorld, wanted: set[tuple[int, int]]) -> set[int]:
-        """Return the ranks of the processes in `wanted`, given as (rank, worker), that are not
-        connected.
+        """Return the ranks of the processes in `wanted` that are not connected.
+
+        `wanted` has a (rank, worker) pair for each process.
         """
         known = self._cards if self._running else {}
         return {rank for rank, worker in wanted if rank * world.workers + worker not in known}

@@ -2,7 +2,7 @@
 are kept separate, and everything else is pickled.
 
 The arguments are copied when the event is emitted, because the program continues during the
-transfer, and may change an argument (a model's parameters or a list) before it is sent.
+transfer. It may change an argument (a model's parameters or a list) before the argument is sent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Callable, Iterable
 import torch
 
 # Data of at least this size is sent as a tensor. torch has a separate channel for the memory of
-# tensors, which is faster for large data and slower for small data.
+# tensors. This channel is faster for large data and slower for small data.
 TENSOR_BYTES = 256 * 2**10
 # The name of a function: in a pickle, a call of this function represents a tensor.
 SLOT = "tensor_in_slot"
@@ -77,8 +77,8 @@ def pack_arguments(arguments: Any) -> Packed:
 def wait_for_tensors(packed: Packed) -> None:
     """Wait until all tensors have arrived on the GPUs, and hand them over to the default stream.
 
-    torch calls the receiving function before the copies are complete, on streams that are current
-    only during that call.
+    torch calls the receiving function before the copies are complete. The streams of the copies are
+    current only during that call.
     """
     for tensor in packed.tensors:
         if tensor.is_cuda:
@@ -103,7 +103,7 @@ def as_bytes(data: torch.Tensor) -> memoryview:
 
 
 def tensor_in_slot(number: int, requires_grad: bool) -> torch.Tensor:
-    """Placeholder in the pickle, which _Unpickler replaces with the tensor."""
+    """Placeholder in the pickle. _Unpickler replaces it with the tensor."""
     raise pickle.UnpicklingError("cannot unpickle a packed event: its pickle has no tensors")
 
 
@@ -124,7 +124,7 @@ class _Unpickler(pickle.Unpickler):
 def _copy_tensor(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.numel() or tensor.layout != torch.strided:
         return tensor.detach().clone()
-    # torch asks CUDA on which GPU a tensor's memory is, which fails for a tensor without memory. So
+    # torch asks CUDA on which GPU a tensor's memory is. This fails for a tensor without memory. So
     # an empty tensor is packed as an empty view of a tensor with one element.
     return tensor.new_empty(1)[:0].view(tensor.shape)
 

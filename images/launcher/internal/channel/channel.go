@@ -46,8 +46,8 @@ const (
 	// pod.
 	dialTimeout = 500 * time.Millisecond
 	sendTimeout = 2 * time.Second
-	// The pauses before the next attempt to connect. Launchers must be back within a second of the operator's restart, but a
-	// thousand of them must not reconnect at the same moment.
+	// The pauses before the next attempt to connect. Launchers must reconnect within a second of the operator's restart, but a
+	// thousand of them must not do so at the same moment.
 	shortestPause = 50 * time.Millisecond
 	longestPause  = time.Second
 	// The pauses after the operator has refused a request. The first ones are short, because the operator's view of the pods may
@@ -113,7 +113,7 @@ type Channel struct {
 	nonces   []string          // of the requests without a response, oldest first
 }
 
-// refusedError is a response that means that the operator will not accept this launcher's requests.
+// refusedError is a response by which the operator rejects the requests of this launcher.
 type refusedError struct{ status string }
 
 func (e refusedError) Error() string { return "the operator refuses this pod's reports: " + e.status }
@@ -135,8 +135,8 @@ func Open() *Channel {
 		IP:    os.Getenv("DI_POD_IP"),
 		State: Waiting,
 		// The response to the previous launcher of this container lets the program restart while the operator is down. It also
-		// tells a restarted operator what the operator had requested before the restart. The operator verifies the response
-		// like an annotation.
+		// tells a restarted operator what it had requested before its restart. The operator verifies the response like an
+		// annotation.
 		Said: env.StoredResponse(),
 		Dial: func() (net.Conn, error) { return dialer.Dial("tcp", words[0]) },
 		Keep: store,
@@ -235,8 +235,8 @@ func (c *Channel) Said() map[string]string {
 	return maps.Clone(c.said)
 }
 
-// Connected returns whether there is a connection to the operator. A connection that it reports may have been lost unnoticed
-// some seconds ago.
+// Connected returns whether there is a connection to the operator. The connection may already have been lost some seconds ago
+// without being noticed.
 func (c *Channel) Connected() bool {
 	if c == nil {
 		return false
@@ -383,7 +383,7 @@ func (c *Channel) receive(answers *textproto.Reader) error {
 	return nil
 }
 
-// readResponse reads one response of the operator, which always has a length unless its status is 204. The package net/http would
+// readResponse reads one response of the operator. A response has a length, except with status 204. The package net/http would
 // double the size of this program.
 func readResponse(answers *textproto.Reader) (status int, signature string, body []byte, err error) {
 	line, err := answers.ReadLine()

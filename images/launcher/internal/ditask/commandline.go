@@ -25,8 +25,8 @@ func IsAlone(words []string) bool {
 	return true
 }
 
-// LeavesWorld returns the option that keeps a ditask command line from joining the job; "" if it joins, if it is not a ditask,
-// or if its options state that it needs no peers.
+// LeavesWorld returns the option that keeps a ditask command line from joining the job. It returns "" if the command joins, if
+// it is not a ditask, or if its options state that it needs no peers.
 func LeavesWorld(words []string) string {
 	words, found := afterDitask(words)
 	users := readOptions(words)

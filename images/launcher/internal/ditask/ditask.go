@@ -15,7 +15,7 @@ import (
 )
 
 // given holds the options that the user passes to ditask. An option that is absent was not passed. Options that do not matter
-// here need no entry: their values do not start with "-", so they are not mistaken for options.
+// here need no entry. Their values do not start with "-", so no value is mistaken for an option.
 type given struct {
 	values map[string]string
 	plain  bool // --help and the like
@@ -30,7 +30,7 @@ var known = map[string]string{
 }
 
 // Run runs the image's own ditask, with the options of the DIJob that the user did not pass. They come before the user's
-// options, so that the user's always take precedence (click uses the last value of an option).
+// options, so that the options of the user always take precedence (click uses the last value of an option).
 func Run(words []string) int {
 	real := imagesDitask()
 	if real == "" {
@@ -188,8 +188,8 @@ func (users given) ownWorld() string {
 	return ""
 }
 
-// needsNoPeers returns whether ditask needs no connection from the job: the user has disabled connections or passed the
-// addresses to connect to, or the job has only one rank.
+// needsNoPeers returns whether ditask needs no connection from the job. This is the case if the user has disabled connections
+// or passed the addresses to connect to, or if the job has only one rank.
 func (users given) needsNoPeers() bool {
 	return users.values["topology"] == "alone" || users.values["attach"] != "" || !strings.Contains(os.Getenv("DI_NODES"), ",")
 }
@@ -316,8 +316,8 @@ func become(path string, words []string) int {
 // modules, because importing them takes seconds.
 const hasTorch = "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, ('ding', 'torch', 'dijob_runtime'))))"
 
-// becomeTorchrpc replaces this process with dijob_runtime.ditask, which adds the queue torchrpc to ditask, because DI-engine
-// itself does not have it. It runs under the Python of the image's ditask, in which DI-engine is installed.
+// becomeTorchrpc replaces this process with dijob_runtime.ditask. That program adds the queue torchrpc to ditask, because
+// DI-engine itself does not have this queue. It runs under the Python of the image's ditask, in which DI-engine is installed.
 func becomeTorchrpc(real, queue string, words []string) int {
 	python := interpreter(real)
 	if len(python) == 0 || exec.Command(python[0], append(python[1:], "-c", hasTorch)...).Run() != nil {

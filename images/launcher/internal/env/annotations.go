@@ -13,16 +13,17 @@ import (
 const AnnotationPrefix = "diengine.opendilab.org/"
 
 // Annotations returns the operator's annotations of this pod, without their prefix; nil if the file does not exist yet. The
-// kubelet updates the file, a downwardAPI volume. All annotations are in one file, so that they belong to one version of
-// the pod: with a file for each, a revision could be read together with another revision's addresses. Each line is
+// kubelet updates the file, a downwardAPI volume. All annotations are in one file, so that they belong to one version of the
+// pod. With a file for each annotation, a revision could be read together with the addresses of another revision. Each line is
 // KEY="VALUE", quoted as in Go (Kubernetes' pkg/fieldpath: FormatMap).
 //
-// In a pod without a gate, the operator's newest response to the launcher is used instead, unless the file has a newer list.
+// In a pod without a gate, the operator's newest response to the launcher takes precedence. Only a file with a newer list
+// overrides it.
 func Annotations() map[string]string {
 	return Newest(FileAnnotations(), StoredResponse())
 }
 
-// StoredResponse returns the operator's newest response that a launcher has stored; nil if there is none.
+// StoredResponse returns the newest response of the operator that a launcher has stored; nil if there is none.
 func StoredResponse() map[string]string {
 	var said map[string]string
 	if json.Unmarshal([]byte(Read(SaidPath())), &said) != nil {

@@ -37,8 +37,8 @@ func TopologyPath() string {
 // BesideTopology returns the path of a file in the directory of topology.json.
 func BesideTopology(name string) string { return filepath.Join(filepath.Dir(TopologyPath()), name) }
 
-// RunFolder is the directory of the files that outlive a container, but not its sandbox: the gate removes it or, in a pod
-// without a gate, the launcher does.
+// RunFolder is the directory of the files that outlive a container but not its sandbox. The gate removes the directory; in a
+// pod without a gate, the launcher removes it.
 func RunFolder() string { return BesideTopology("last-run") }
 
 // SaidPath returns the path of the operator's newest response to the launcher, as JSON.

@@ -6,15 +6,15 @@ import (
 	"syscall"
 )
 
-// forwarded are the signals that are forwarded to the program.
+// forwarded lists the signals that the launcher forwards to the program.
 var forwarded = []os.Signal{
 	syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
 }
 
-// Received is the queue of received signals. Gate, launch and hold are PID 1 of their container, and the kernel drops a signal
-// to PID 1 if it has no handler (pid_namespaces(7)). The kubelet sends TERM once, sometimes within milliseconds of the start,
-// and KILL only after the grace period. So the handler is installed before main runs, while package variables are initialized.
-// For the same reason, none of the three replaces itself with another program.
+// Received is the queue of received signals. Gate, launch and hold are PID 1 of their container. The kernel drops a signal for
+// which PID 1 has no handler (pid_namespaces(7)). The kubelet sends TERM once, sometimes within milliseconds of the start, and
+// KILL only after the grace period. So the handler is installed before main runs, while package variables are initialized. For
+// the same reason, none of the three replaces itself with another program.
 var Received = receive()
 
 // receive installs the signal handlers of the selected program. The other programs keep the default actions.

@@ -24,7 +24,7 @@ func Seconds(name string, otherwise float64) time.Duration {
 	return time.Duration(value * float64(time.Second))
 }
 
-// Natural parses a number that is not negative; it returns 0 for any other text.
+// Natural parses a non-negative number; it returns 0 for any other text.
 func Natural(text string) int {
 	number, err := strconv.Atoi(text)
 	if err != nil || number < 0 {

@@ -35,7 +35,7 @@ type waiting struct {
 
 // Run waits until the job's peer list contains this pod's own address, so that the main container starts with correct
 // addresses. It runs in an init container of the main container's image, so the image is already on the node when the gate
-// opens, and no rank starts later than the others because of a pull.
+// opens. No rank starts later than the others because of a pull.
 func Run([]string) int {
 	go endOnSignal(env.Received)
 	// Init containers run again only in a new sandbox. Programs that ran in the old sandbox were lost with it, and have not
@@ -49,7 +49,7 @@ func Run([]string) int {
 	return 0
 }
 
-// open returns as soon as the main container may start, or an error if it cannot start.
+// open returns as soon as the main container may start. It returns an error if the container cannot start.
 func open() error {
 	w, err := newWaiting()
 	if err != nil {
@@ -89,14 +89,14 @@ func (w *waiting) wait() error {
 		w.logf("rank %d has waited %.0f s: %s. To see which ranks are missing, run: kubectl describe dijob %s -n %s", w.rank,
 			time.Since(begin).Seconds(), why, os.Getenv("DI_JOB_NAME"), os.Getenv("DI_JOB_NAMESPACE"))
 	}
-	// Without a launcher, the kubelet sets the variables of the main container, and it may still use an older version of the
-	// pod than the one in the volume. The gate cannot see that, so it waits a moment.
+	// Without a launcher, the kubelet sets the variables of the main container. It may still use a version of the pod that is
+	// older than the one in the volume. The gate cannot see that, so it waits a moment.
 	time.Sleep(env.Seconds("DIJOB_SETTLE_SECONDS", 0))
 	w.logf("open after %.0f s: the address of rank %d is %s", time.Since(begin).Seconds(), w.rank, w.address)
 	return nil
 }
 
-// newWaiting returns a gate for this pod, or an error that names the variable that is wrong.
+// newWaiting returns a gate for this pod, or an error that names the wrong variable.
 func newWaiting() (*waiting, error) {
 	rank, err := strconv.Atoi(os.Getenv("DI_RANK"))
 	if err != nil || rank < 0 {
@@ -110,8 +110,8 @@ func newWaiting() (*waiting, error) {
 	return &waiting{rank: rank, address: address, topology: topology, lookup: net.LookupHost, out: os.Stdout}, nil
 }
 
-// isListed returns whether the peer list contains this pod's current address. A list alone is not enough: in a new sandbox, the
-// pod has another IP, but its annotation still contains the old one.
+// isListed returns whether the peer list contains this pod's current address. It is not enough that there is a list. In a new
+// sandbox, the pod has another IP, but its annotation still contains the old one.
 func (w *waiting) isListed() bool {
 	w.named, w.host, w.unknown = "", "", ""
 	_, list := env.NewestList(env.Annotations())
@@ -127,8 +127,8 @@ func (w *waiting) isListed() bool {
 	return w.named == w.address && w.serviceHasRecords(ranks)
 }
 
-// resolves returns whether this rank's name resolves to this pod, and whether the names to which it connects resolve at all.
-// The gate must check this, because NNG never retries a name that did not resolve.
+// resolves returns whether this rank's name resolves to this pod and all names to which the rank connects resolve. The gate
+// must check this, because NNG never retries a name that did not resolve.
 func (w *waiting) resolves(ranks []string) bool {
 	w.unknown = w.host
 	if addresses, err := w.lookup(w.host); err != nil || !slices.Contains(addresses, w.address) {
@@ -144,7 +144,7 @@ func (w *waiting) resolves(ranks []string) bool {
 	return true
 }
 
-// why returns what the gate is waiting for, for the log.
+// why describes, for the log, what the gate is waiting for.
 func (w *waiting) why() string {
 	switch {
 	case w.unknown == w.host && w.host != "":

@@ -9,7 +9,7 @@ import (
 )
 
 // nameSeconds limits the wait for names. With kubeadm's settings, CoreDNS caches an answer for 30 s, even the answer that a
-// name does not exist, so this limit is longer.
+// name does not exist. This limit is longer.
 const nameSeconds = 35
 
 // serviceHasRecords returns whether the job's Service has DNS records for all ranks of the peer list. It applies to jobs with

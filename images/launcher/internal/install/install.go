@@ -10,9 +10,9 @@ import (
 	"dijob-launcher/internal/env"
 )
 
-// Run copies this program into the volume and creates its other names. Each file is renamed into place: install runs again
-// in a new sandbox of the pod, whose volume still has the files, and must neither leave half a file nor write to a program
-// that is running.
+// Run copies this program into the volume and creates its other names. Each file is renamed into place, so that install never
+// leaves half a file and never writes to a running program. install runs again in a new sandbox of the pod, when the volume
+// still has the files.
 func Run([]string) int {
 	syscall.Umask(0o022) // the main container may run as another user
 	bin := env.BinFolder()
@@ -43,8 +43,8 @@ func installInto(bin string) error {
 	return copyFolder(filepath.Join(filepath.Dir(own), env.PythonFolder), filepath.Join(bin, env.PythonFolder))
 }
 
-// copyFolder copies a directory of the image into the volume. An existing one is complete, because it was renamed into place,
-// and it is from the same image, so nothing is copied then.
+// copyFolder copies a directory of the image into the volume. If the directory exists, nothing is copied: it is complete,
+// because it was renamed into place, and it is from the same image.
 func copyFolder(source, path string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 )
 
 // topology is the content of topology.json, the current peer list for programs that keep running while the job grows or
-// shrinks. The index is the rank in the addresses and in FirstNodeIDs. The operator writes the same format for pods without a
+// shrinks. The lists of addresses and FirstNodeIDs are indexed by rank. The operator writes the same format for pods without a
 // launcher (operator/dijob/core/render/annotations.py: topology_json).
 type topology struct {
 	ListNumber      int      `json:"listNumber"`
@@ -40,7 +40,8 @@ func topologyOf(number, list string) topology {
 	return t
 }
 
-// LinkTopology makes topology.json a link to the kubelet's file of that name, which exists only in pods without a launcher.
+// LinkTopology makes topology.json a link to the kubelet's file of that name. The kubelet's file exists only in pods without a
+// launcher.
 func LinkTopology() error {
 	if _, err := os.Lstat(filepath.Join(env.PodFolder, "topology.json")); err != nil {
 		return nil
@@ -62,7 +63,7 @@ func WriteTopology(number, list string) error {
 	return os.Rename(path+".new", path)
 }
 
-// Dials returns the number of ranks to which this one connects, which are always the first ranks (ding 0.5.3, k8s_parser.py).
+// Dials returns the number of ranks to which this one connects. They are always the first ranks (ding 0.5.3, k8s_parser.py).
 func Dials(topology string, rank int) int {
 	switch topology {
 	case "mesh":

@@ -23,7 +23,7 @@ import (
 const (
 	// The name of each file, without the process ID at its end.
 	files = "progress"
-	// More processes than this do not report at the same time in practice. The file of a process remains after the process has
+	// In practice, no more processes than this report at the same time. The file of a process remains after the process has
 	// ended. Only the newest files are read.
 	mostFiles = 64
 	mostBytes = 4096

@@ -19,16 +19,16 @@ import (
 const (
 	logInterval = 10 * time.Second // how often the log names the addresses that are not reached
 	pause       = 500 * time.Millisecond
-	// The number of parallel connection attempts. With it, one round of 1,499 peers that do not answer fits into the default
-	// limit of 60 s (12 batches of 3 s).
+	// The number of parallel connection attempts. With this number, one round of 1,499 peers that do not answer fits into the
+	// default limit of 60 s (12 batches of 3 s).
 	parallel = 128
-	// The exit code of `reach` if an address cannot be reached. Any other code but 0 means that the check itself failed, and
-	// dijob_runtime/world.py then ignores it.
+	// The exit code of `reach` if an address cannot be reached. Any other nonzero code means that the check itself failed;
+	// dijob_runtime/world.py ignores such a code.
 	unreachableExit = 3
 )
 
-// Run is the check that ditask does before it starts, for programs that connect without ditask. The arguments are
-// TOPOLOGY PORT WORKERS [ATTACH], or `redis HOST PORT`.
+// Run does the check for programs that connect without ditask. The launcher's ditask does the same check before it starts. The
+// arguments are TOPOLOGY PORT WORKERS [ATTACH], or `redis HOST PORT`.
 func Run(words []string) int {
 	targets, err := parseArguments(words)
 	if err != nil {
@@ -129,7 +129,7 @@ func Check(targets []Target) error {
 		os.Getenv("DI_RANK"), err, bound.Seconds(), look)
 }
 
-// Report writes an error of Check to the log and to the termination message, where the job's status finds it.
+// Report writes an error of Check to the log and to the termination message, which the job's status quotes.
 func Report(err error) {
 	env.Logf("%v", err)
 	// Outside a container this file does not exist, and it must not be created there.
@@ -261,8 +261,8 @@ func ping(link net.Conn, patience time.Duration) error {
 	return fmt.Errorf("not a Redis server: it answered '%s'", said[:min(len(said), 80)])
 }
 
-// Error names each rank once, although it can have many workers, and at most ten ranks, because the kubelet truncates a
-// termination message at 4 KiB.
+// Error names each rank only once, although a rank can have many workers. It names at most ten ranks, because the kubelet
+// truncates a termination message at 4 KiB.
 func (e unreachedError) Error() string {
 	var lines []string
 	seen := map[string]bool{}

@@ -55,10 +55,10 @@ type run struct {
 	output      *recorder // nil if the program's output is not recorded
 }
 
-// Launch runs the user's command as a child process, with the job's ditask first in PATH, and behaves like the command: it
+// Launch runs the user's command as a child process, with the job's ditask first in PATH. It behaves like the command: it
 // shares stdin, forwards signals and returns the command's exit code. It is usually PID 1 of the main container. It does not
-// replace itself with the command, because it must still restart the program for a new peer list, and write topology.json and
-// the termination message.
+// replace itself with the command, because it still has work to do. It restarts the program for a new peer list, and writes
+// topology.json and the termination message.
 func Launch(command []string) int {
 	if len(command) == 0 {
 		fmt.Fprintf(os.Stderr, "dijob: usage: %s COMMAND [ARGUMENT...]\n", os.Args[0])
@@ -136,9 +136,9 @@ func (r *run) applyPeerList() int {
 	return 0
 }
 
-// awaitList returns the pod's annotations as soon as they contain a peer list. If the pod has a gate, the gate has already
-// seen one, but somebody may have removed it since; the operator then writes it again. The launcher does not use values from
-// the environment instead, because envFrom or the image can set any value there.
+// awaitList returns the pod's annotations as soon as they contain a peer list. If the pod has a gate, the gate has already seen
+// a peer list. Somebody may have removed the list since; the operator then writes it again. The launcher does not use values
+// from the environment instead, because envFrom or the image can set any value there.
 func (r *run) awaitList() (said map[string]string, code int) {
 	begin := time.Now()
 	last := time.Time{}
@@ -264,9 +264,9 @@ func (r *run) start(command []string) *startError {
 	return explainStart(command[0], path, err)
 }
 
-// lockStart returns whether this is the container's own launcher rather than a second one that `kubectl exec` started, which
-// must not write the termination message or answer probes. The file descriptor is never closed, so the kernel releases the
-// lock when this process ends, even if it is killed.
+// lockStart returns whether this is the container's own launcher rather than a second one that `kubectl exec` started. A second
+// launcher must not write the termination message or answer probes. The file descriptor is never closed, so the kernel releases
+// the lock when this process ends, even if it is killed.
 func lockStart() bool {
 	file, err := syscall.Open(env.BesideTopology("launch.lock"), syscall.O_CREAT|syscall.O_RDWR|syscall.O_CLOEXEC, 0o644)
 	return err == nil && syscall.Flock(file, syscall.LOCK_EX|syscall.LOCK_NB) == nil
@@ -281,8 +281,8 @@ func forgetReports() {
 	}
 }
 
-// reap waits for the child and, because this is usually PID 1, for every orphaned process of the container. Otherwise these
-// would stay zombies. It sends the child's status to `done` and returns when no child is left.
+// reap waits for the child and, because this is usually PID 1, for every orphaned process of the container. Otherwise the
+// orphans would stay zombies. It sends the child's status to `done` and returns when no child is left.
 func reap(child int, done chan<- syscall.WaitStatus) {
 	for {
 		var status syscall.WaitStatus
@@ -382,7 +382,7 @@ func (r *run) answerRequest() {
 	go func() { r.channel.ReportStack(asked, stacks.Take(first)) }()
 }
 
-// check checks for a new peer list, and whether that requires a restart.
+// check looks for a new peer list, and finds out whether the list requires a restart.
 func (r *run) check() {
 	if hasEnded(r.child) {
 		return // the program has ended by itself: its own exit code counts, so no restart may begin now
@@ -402,9 +402,9 @@ func (r *run) check() {
 	}
 }
 
-// end returns the container's exit code. Before that it waits until all processes that were sent a terminating signal have
-// ended. When PID 1 exits, the kernel kills all others at once, but a shell may have died of TERM while the user's program
-// below it is still saving its state.
+// end returns the container's exit code. Before that, it waits for the end of all processes that have received a terminating
+// signal. When PID 1 exits, the kernel kills all other processes at once. But a shell may have died of TERM while the user's
+// program below it is still saving its state.
 func (r *run) end(status syscall.WaitStatus) int {
 	code := status.ExitStatus()
 	if status.Signaled() {
@@ -422,8 +422,8 @@ func (r *run) end(status syscall.WaitStatus) int {
 		}
 	}
 	if r.renewing == "" {
-		// The program succeeded, but possibly without its peers, which must not go unnoticed. A message that the program has
-		// written itself stays, and after a failure the error is more important.
+		// The program succeeded, but possibly without its peers. This must not go unnoticed. A message that the program has
+		// written itself is kept. After a failure, the error is more important than the verdict.
 		if verdict := r.watcher.verdict(); code == 0 && verdict != "" && env.Read(env.TerminationLog()) == "" {
 			writeTerminationMessage(verdict)
 		}
@@ -437,10 +437,10 @@ func (r *run) end(status syscall.WaitStatus) int {
 	return renewalExit
 }
 
-// report logs why the program failed, and writes the end of the log as the termination message, unless the program has written
-// one itself. Without a message, the kubelet uses the end of the log, too, but the line that was written just before the end
-// may not be in it yet. Without a record of the output, the message is left to the kubelet, because the program's own error may
-// be more important than `why`.
+// report logs why the program failed. It also writes the end of the log as the termination message, unless the program has
+// written a message itself. Without a message, the kubelet uses the end of the log, too. But the line that was written just
+// before the end may not be in the log yet. Without a record of the output, the message is left to the kubelet, because the
+// program's own error may be more important than `why`.
 func (r *run) report(why string) {
 	env.Logf("%s", why)
 	if text := r.output.tail(); text != "" && env.Read(env.TerminationLog()) == "" {

@@ -17,8 +17,8 @@ const (
 	// The size at which a file of the record is rotated. One to two times this size is kept, because the older file is dropped
 	// completely.
 	keptBytes = 512 << 10
-	// How long the launcher waits for more output after the program has ended, if a process that it left behind still holds
-	// the pipe.
+	// How long the launcher waits for more output after the program has ended. It waits if a process that the program left
+	// behind still holds the pipe.
 	drainTime = 100 * time.Millisecond
 	// How much of the log the kubelet uses as a termination message (FallbackToLogsOnError).
 	tailBytes = 2048
@@ -26,7 +26,7 @@ const (
 
 // recorder forwards the program's output to the container's log, and keeps the end of the output in two files of the pod's
 // volume. It exists only for containers that the kubelet restarts: Kubernetes keeps only the log of the newest container of an
-// ended pod, and in that container the launcher may have done nothing but wait (record.go).
+// ended pod. In that container, the launcher may have done nothing but wait (record.go).
 type recorder struct {
 	mutex   sync.Mutex
 	file    *os.File
@@ -113,8 +113,8 @@ func same(one, other *os.File) bool {
 	return err == nil && err2 == nil && os.SameFile(a, b)
 }
 
-// closeWriters closes the launcher's own copies of the program's ends, after the program has started. Otherwise the pipes would never
-// report the end of the output.
+// closeWriters closes the launcher's own copies of the program's ends of the pipes, after the program has started. Otherwise
+// the pipes would never report the end of the output.
 func (l *recorder) closeWriters() {
 	if l == nil {
 		return
@@ -192,7 +192,7 @@ func (l *recorder) finish() {
 	l.done.Wait()
 }
 
-// tail returns the end of the record, as long as a termination message from the log; "" if there is no record.
+// tail returns the end of the record, with the length of a termination message from the log; "" if there is no record.
 func (l *recorder) tail() string {
 	if l == nil {
 		return ""
@@ -202,8 +202,8 @@ func (l *recorder) tail() string {
 	return text[max(0, len(text)-tailBytes):]
 }
 
-// repeatOutput copies the record of a failed run into the log of this container, because Kubernetes keeps only the newest
-// container's log of an ended pod.
+// repeatOutput copies the record of a failed run into the log of this container. After a pod has ended, Kubernetes keeps only
+// the log of its newest container.
 func repeatOutput(run string) {
 	older, newer := outputPaths(run)
 	for _, path := range []string{older, newer} {

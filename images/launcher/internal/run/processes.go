@@ -26,8 +26,8 @@ func descendants(pid int) []int {
 	return found
 }
 
-// holdsSocket returns whether one of these processes has one of these sockets open. A process of another user, whose files
-// cannot be read, counts as having none.
+// holdsSocket returns whether one of these processes has one of these sockets open. The files of another user's process cannot
+// be read, so such a process counts as having none.
 func holdsSocket(pids []int, inodes []string) bool {
 	if len(inodes) == 0 {
 		return false
@@ -47,7 +47,7 @@ func holdsSocket(pids []int, inodes []string) bool {
 
 // hasEnded returns whether a process has ended. A zombie counts as ended, because its parent may never reap it.
 func hasEnded(pid int) bool {
-	// The state follows the name, which is in parentheses and may itself contain ") ": hence the last occurrence.
+	// The state follows the name, which is in parentheses. The name itself may contain ") ", so the last occurrence counts.
 	stat := env.Read(fmt.Sprintf("/proc/%d/stat", pid))
 	if i := strings.LastIndex(stat, ") "); i >= 0 && strings.HasPrefix(stat[i+2:], "Z") {
 		return true

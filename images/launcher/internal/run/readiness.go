@@ -14,14 +14,14 @@ import (
 const (
 	// The interval of the checks until the program is ready. After that the launcher checks each second.
 	readyPoll = 200 * time.Millisecond
-	// The files that the program writes next to topology.json, one for each process that has started without all of its peers
+	// The files that the program writes next to topology.json, one for each process that has started while peers were missing
 	// (images/dijob-runtime/dijob_runtime/hook/connected.py).
 	lackingFiles = "without-peers-*"
 )
 
 // readiness answers the kubelet's readiness probe. Its port is open as long as the program listens on its own port and none of
-// its processes started without its peers. The kubelet cannot check the latter. A connection to the program's port does not
-// show it either, because a proxy between the pods may accept every connection.
+// its processes started without its peers. The kubelet cannot check the second condition. A connection to the program's port
+// does not show whether it is met, because a proxy between the pods may accept every connection.
 type readiness struct {
 	address  string // to which the kubelet connects
 	program  string // on which the program listens; "" if that is not known
@@ -97,7 +97,7 @@ func acceptAndClose(listener net.Listener) {
 	}
 }
 
-// lackingPeers returns the ranks without which the program started and to which it is still not connected; "" if none.
+// lackingPeers returns the ranks that were missing when the program started and that are still not connected to it; "" if none.
 func lackingPeers() string {
 	files, _ := filepath.Glob(env.BesideTopology(lackingFiles))
 	for _, file := range files {

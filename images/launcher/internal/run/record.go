@@ -13,11 +13,12 @@ import (
 // The kubelet restarts a failed container at once. Only the operator knows whether this was the last failure that the job
 // allows, and it counts the failure a moment later. So after a failure, the restarted launcher waits until the operator
 // confirms with the annotation ends-counted that it has counted the failure. If the job has failed, the operator deletes the
-// pod instead, and the program does not run again. Kubernetes keeps only the newest container's log of an ended pod, which
-// would be the log of the launcher that waited. So that launcher first repeats the output of the failed program (output.go).
+// pod instead, and the program does not run again. After a pod has ended, Kubernetes keeps only the log of its newest
+// container, here that of the launcher that waited. So that launcher first repeats the output of the failed program
+// (output.go).
 const (
-	// How long the launcher waits for an operator that does not respond before it starts the program anyway. Probes with the
-	// usual settings do not kill the container within this time.
+	// If the operator does not respond, the launcher waits this long, and then starts the program anyway. Probes with the usual
+	// settings do not kill the container within this time.
 	confirmSeconds = 30
 	confirmPoll    = 50 * time.Millisecond
 	// The launcher logs what it is waiting for only after this time, because the operator usually responds sooner. It repeats
@@ -39,8 +40,8 @@ type lastRun struct {
 
 func runPath() string { return filepath.Join(env.RunFolder(), "run.json") }
 
-// startsAgain returns whether the kubelet restarts this container after a failure. It creates the directory of the records, and
-// returns false if that is not possible, because nothing can then be stored for the next launcher.
+// startsAgain returns whether the kubelet restarts this container after a failure. It creates the directory of the records. If
+// that is not possible, it returns false, because nothing can then be stored for the next launcher.
 func startsAgain() bool {
 	return os.Getenv("DIJOB_RESTART_POLICY") == "OnFailure" && os.MkdirAll(env.RunFolder(), 0o777) == nil
 }
@@ -63,8 +64,8 @@ func (l *lastRun) write() {
 	}
 }
 
-// newRun returns the record of a run that starts now, and stores it. Stored at the start, it exists even if the launcher is
-// killed.
+// newRun returns the record of a run that starts now, and stores it. The record is stored at the start, so that it exists even
+// if the launcher is killed.
 func newRun(last *lastRun) *lastRun {
 	begun := &lastRun{Counted: env.Natural(env.Annotations()["ends-counted"])}
 	if last != nil {
@@ -78,8 +79,8 @@ func newRun(last *lastRun) *lastRun {
 	return begun
 }
 
-// repeatFailedRun is called when the container receives SIGTERM while the program runs. It repeats the output of an earlier failed run:
-// the operator deletes all pods when the job fails, and the user then looks for the log of the failure.
+// repeatFailedRun is called when the container receives SIGTERM while the program runs. It repeats the output of an earlier
+// failed run. The operator deletes all pods when the job fails, and the user then looks for the log of the failure.
 func (l *lastRun) repeatFailedRun() {
 	if l == nil || l.Failed == nil {
 		return
@@ -96,8 +97,8 @@ func (l *lastRun) storeCount(counted int) {
 	}
 }
 
-// end stores how the run has ended. The operator includes a requested restart in ends-counted, but no launcher waits for that,
-// so it is added here.
+// end stores how the run has ended. The operator includes a requested restart in ends-counted. No launcher waits for this
+// count, so the restart is added here.
 func (l *lastRun) end(code int, renewal bool) {
 	if l == nil {
 		return

@@ -9,8 +9,8 @@ import (
 	"dijob-launcher/internal/peers"
 )
 
-// setListVariables sets the variables that depend on the peer list. The pod's annotations take precedence over the
-// environment, in which envFrom, the image, or a kubelet with an older version of the pod may have set other values.
+// setListVariables sets the variables that depend on the peer list. The pod's annotations take precedence over the environment.
+// In the environment, envFrom, the image, or a kubelet with an older version of the pod may have set other values.
 func setListVariables(said map[string]string) {
 	number, list := env.NewestList(said)
 	nodes := strings.Split(list, ",")

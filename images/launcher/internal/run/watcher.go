@@ -27,8 +27,8 @@ const (
 	// The operator recognizes a rank that has not joined its job by this prefix of the termination message
 	// (operator/dijob/core/observed/containers.py). The wording of both marks is an interface between versions.
 	aloneMark = "dijob: this rank works alone: "
-	// The same for a program whose arguments conflict with the job. The program writes them into this file next to
-	// topology.json (images/dijob-runtime/dijob_runtime/parallel.py).
+	// The operator recognizes a program whose arguments conflict with the job by this prefix. The program writes the conflicts
+	// into this file next to topology.json (images/dijob-runtime/dijob_runtime/parallel.py).
 	otherwiseMark = "dijob: this program says otherwise: "
 	otherwiseFile = "says-otherwise"
 )
@@ -126,8 +126,9 @@ func (w *watcher) warnAboutDitask() {
 // blind matches the options with which Python ignores PYTHONPATH (-I, -E) or sitecustomize (-S).
 var blind = regexp.MustCompile(`^-[a-zA-Z]*[IES]`)
 
-// hasHook returns whether a Python process with this command line and environment loads the runtime hook: none of its options
-// disables it, and the hook's directory is in its PYTHONPATH. The variables are separated by NUL, as in /proc.
+// hasHook returns whether a Python process with this command line and environment loads the runtime hook. It loads the hook if
+// no option disables the hook, and if the hook's directory is in its PYTHONPATH. The variables are separated by NUL, as in
+// /proc.
 func hasHook(words []string, environ string) bool {
 	for _, word := range words[1:] {
 		if !strings.HasPrefix(word, "-") || word == "-c" || word == "-m" {

@@ -118,7 +118,7 @@ async def refused_per_second(seconds: float, stage: Stage) -> Outcome:
 async def writes_of(trouble: Callable[[Stage], Trouble], stage: Stage) -> Outcome:
     """Return the number of writes relative to the run without faults."""
     lived = await live(stage, trouble(stage))
-    # The number of writes of the run without a fault, which all recipes share.
+    # The number of writes of the run without a fault. All recipes share this run.
     usual = (await stage.once("end", lambda: end(stage))).writes
     outcome = lived.outcome(lived.writes / usual)
     return Outcome(
@@ -214,7 +214,7 @@ def _for(number: str, name: str, done: str, seconds: float, fault: Fault) -> Rec
     trouble = partial(answered, fault)
     measured = partial(first_of, trouble, seconds)
     return Recipe(
-        # After 401 the operator exits and is restarted with a back-off, which takes longer than a
+        # After 401 the operator exits and is restarted with a back-off. This takes longer than a
         # retry.
         number,
         name,

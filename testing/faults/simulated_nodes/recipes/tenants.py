@@ -43,7 +43,9 @@ async def without_operator(stage: Stage) -> Outcome:
 
 
 async def its_namespace(stage: Stage) -> Outcome:
-    """Delete the namespace of the Lease, the jobs and the operator, whose pod gets a SIGTERM."""
+    """Delete the namespace of the Lease, the jobs and the operator. The operator's pod gets a
+    SIGTERM.
+    """
     async with stage.lane() as lane:
         await lane.operator.kill()
         lane.operator.arguments += (f"--lease={lane.namespace}/dijob", "--identity=a")
@@ -114,7 +116,8 @@ async def crowd(stage: Stage) -> Outcome:
         stack.push_async_callback(operator.kill)
         many = Crowd(stage.kube, namespace, operator, CROWD, stage.channel)
         await many.fill()
-        # The controllers still work on the copies, which would slow down the operator's start.
+        # The controllers are still working on the copies. This work would slow down the operator's
+        # start.
         await quiet(stage.plane)
         begin = time.monotonic()
         found = await many.restart(stage.plane.audit_log, 0)

@@ -1,6 +1,6 @@
 """Random sequences of valid and invalid specs for one job.
 
-A new job with the last valid spec must reach the same state as the changed job: the state may
+A new job with the last valid spec must reach the same state as the changed job. The state may
 depend on the spec, but not on its history (the differential oracle of Acto, SOSP'23).
 """
 
@@ -133,8 +133,8 @@ def machine(lane: Lane, counts: Counts, loop: asyncio.AbstractEventLoop) -> type
         # The lane belongs to the event loop of the main thread.
         return asyncio.run_coroutine_threadsafe(work, loop).result()
 
-    # A job that gets a Service keeps its pods, which have no gates, but the pods of a new job with
-    # a Service have gates.
+    # A job that gets a Service keeps its pods, which have no gates. In a new job with a Service,
+    # the pods have gates.
     kept = {"service"} if lane.channel else set()
     permitted = {name: values for name, values in VALID.items() if name not in kept}
 

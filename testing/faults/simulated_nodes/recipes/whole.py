@@ -25,8 +25,8 @@ GENTLE_SECONDS = 90.0
 
 
 async def lose(one: Served, name: str) -> None:
-    """Delete a pod without a grace period. Otherwise kwok (v0.6) would have to delete it, and would
-    repeat that only after minutes if the apiserver is down at that moment.
+    """Delete a pod without a grace period. Otherwise kwok (v0.6) would have to delete it. If the
+    apiserver were down at that moment, kwok would try again only after minutes.
     """
     await one.kube.delete(pods(one.namespace, f"{name}-1"), gracePeriodSeconds=0)
 
