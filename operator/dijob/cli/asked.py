@@ -15,14 +15,14 @@ from dijob.core.render.quantities import is_quantity, parse_quantity
 
 # No container runs with less memory than this. A smaller amount probably lacks its suffix.
 _LEAST_MEMORY: Final = Decimal(4 * 2**20)
-# Up to the first limit, a number without a suffix most likely means Gi; up to the second, Mi.
+# A number without a suffix most likely means Gi up to the first limit, and Mi up to the second.
 _MOST_GI: Final = 128
 _MOST_MI: Final = 2**20
 _BYTES: Final = re.compile(r"(\d+(?:\.\d+)?) ?([kmgtpe])(?:i?b|ib?)?", re.IGNORECASE)
 
 
 def check_memory(text: str | None) -> None:
-    """Raise CliError (USAGE) for an invalid amount of memory, or for one that lacks a suffix."""
+    """Raise CliError (USAGE) if an amount of memory is invalid or lacks a suffix."""
     if text is None:
         return
     if not is_quantity(text):

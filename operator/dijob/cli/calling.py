@@ -33,7 +33,7 @@ class Where:
 def call_client(where: Where, act: "Callable[[AsyncClient], Awaitable[Answer]]") -> Answer:
     """Open a client, and return the result of `act`. Raises CliError."""
     with client_errors():
-        # Importing the client takes a third of a second. `--help` must not take that long.
+        # Importing the client takes a third of a second, which is too long for `--help`.
         from dijob.client import AsyncClient
 
         async def session() -> Answer:
@@ -81,7 +81,7 @@ def print_outcome(outcome: "Outcome") -> None:
 class Narrator:
     """Prints each change to a job's phase, message or progress on stderr.
 
-    The final state is left to the command, which prints it on stdout or as an error.
+    The final state is not printed here: the command prints it on stdout or as an error.
     """
 
     def __init__(self) -> None:

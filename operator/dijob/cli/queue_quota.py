@@ -1,8 +1,8 @@
 """Compares the minimum needs of a job with the quota of its ClusterQueue (Kueue). No I/O.
 
-A job that needs more than its queue can ever give waits forever. The comparison considers only the
-size of the quota, not what other jobs use. It reports a job only if Kueue can never admit the job.
-So in a cohort, a resource without a borrowing limit is treated as unlimited.
+If a job needs more than its queue can ever provide, the job waits forever. The comparison considers
+only the size of the quota, not what other jobs use. It reports a job only if Kueue can never admit
+the job. So in a cohort, a resource without a borrowing limit is treated as unlimited.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,7 +39,7 @@ class QuotaFinding:
 
 @dataclass(frozen=True)
 class _Need:
-    """The smallest number of pods of a pod set that Kueue may admit, and their requests."""
+    """The smallest number of pods that Kueue may admit from a pod set, and the pods' requests."""
 
     name: str
     count: int

@@ -100,7 +100,7 @@ async def _find_local_queue(connection: ClientConnection, job: DIJob) -> QueueFi
 async def _compare_quota(
     connection: ClientConnection, job: DIJob, cluster_queue: str
 ) -> QuotaFinding:
-    """Compare the job with the quota of its ClusterQueue, which many users cannot read."""
+    """Compare the job with the quota of its ClusterQueue. Many users cannot read ClusterQueues."""
     path = Resource(kueue.API, "clusterqueues", namespaced=False).path_of("", cluster_queue)
     try:
         body = await connection.json(ClientRequest("GET", path))

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from dijob.client.ranks import RankPod
     from dijob.client.synchronous import Client
 
-# These names are imported on first use, because they need kubernetes and aiohttp, whose import
-# takes a third of a second. Programs that only read files do not need these packages.
+# These names are imported on first use, because they need kubernetes and aiohttp. Importing these
+# two packages takes a third of a second. Programs that only read files do not need these packages.
 _LATER = {
     "AsyncClient": "asynchronous",
     "Client": "synchronous",

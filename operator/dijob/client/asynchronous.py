@@ -66,10 +66,10 @@ class AsyncClient(Reader):
         """Create or change an object with server-side apply, and return the stored object: a DIJob
         as a `Job`, any other object as a dict.
 
-        Fields that other managers own and that the object omits are not changed. A DIJob is checked
-        before it is sent. With `dry_run`, the apiserver returns what it would store. If the object
-        changes a field of another manager, `force` takes over the field; without `force`, the field
-        causes a conflict.
+        If the object omits a field that another manager owns, the field is not changed. A DIJob is
+        checked before it is sent. With `dry_run`, the apiserver returns what it would store. If the
+        object changes a field of another manager, `force` takes over the field; without `force`,
+        the field causes a conflict.
         """
         stored = await self.apply_body(what, dry_run=dry_run, force=force)
         return Job(stored) if is_job(stored) else stored
@@ -144,7 +144,7 @@ class AsyncClient(Reader):
     async def restart_plan(
         self, name: str, what: Manifest | None = None, *, beside: Iterable[Json] = ()
     ) -> restarting.RestartPlan:
-        """Validate a restart with dry runs against the apiserver, and return what it would do.
+        """Validate a restart with dry runs against the apiserver, and return the plan for it.
         Nothing is changed.
         """
         old = await self._there(name)
@@ -199,9 +199,9 @@ class AsyncClient(Reader):
         if plan.replaces:
             await self._delete_job(str(plan.job["metadata"]["name"]), timeout)
         # The owned objects come last, because their owner reference needs the uid of the new job.
-        # The job is suspended until these objects exist: a kubelet that does not find a ConfigMap
-        # may wait for up to 2 minutes before it tries again. A single ConfigMap exists before the
-        # kubelets start the pods, so the job is not suspended for it.
+        # The job is suspended until these objects exist. Otherwise a kubelet that does not find a
+        # ConfigMap may wait for up to 2 minutes before it tries again. A single ConfigMap exists
+        # before the kubelets start the pods, so the job is not suspended for it.
         held = len(plan.owned) > 1 and not plan.job["spec"].get("suspend")
         spec = plan.job["spec"] | ({"suspend": True} if held else {})
         made = await self.apply_body(plan.job | {"spec": spec}, force=True)
@@ -213,8 +213,8 @@ class AsyncClient(Reader):
 
     async def delete(self, name: str, *, timeout: float | None = None) -> None:
         """Delete a job and its pods. With `timeout` (seconds), wait until all of them are gone."""
-        # With foreground deletion, Kubernetes keeps the job until its pods are gone, so that a new
-        # job of the same name does not start next to them (docs/decisions/042).
+        # With foreground deletion, Kubernetes keeps the job until its pods are gone. So a new job
+        # of the same name does not start while these pods exist (docs/decisions/042).
         body = {"propagationPolicy": "Background" if timeout is None else "Foreground"}
         try:
             answer = await self.connection.json(ClientRequest("DELETE", self.path(name), body))
@@ -268,7 +268,7 @@ class AsyncClient(Reader):
     async def _try(self, body: Json) -> None:
         """Dry-run the creation of a job under another name, since the old one still exists.
 
-        Raises ApiError, whose message contains the job's own name instead of the dry run's.
+        Raises ApiError. Its message contains the job's name, not the name in the dry run.
         """
         trial, name = restarting.rename_for_dry_run(body), body["metadata"]["name"]
         try:

@@ -1,9 +1,9 @@
 """Reads a folder or a file of code, and packs it into the ConfigMaps of a job.
 
 Files of up to 1 MiB in total become the entries of one ConfigMap, and the image needs no program to
-unpack them. A larger amount of code becomes a compressed archive in several ConfigMaps, which an
-init container unpacks. In both cases a replaced pod gets the code without the user's machine
-(docs/decisions/067).
+unpack them. A larger amount of code becomes a compressed archive in several ConfigMaps, and an init
+container unpacks the archive. In both cases, a replacement pod gets the code without access to the
+user's machine (docs/decisions/067).
 """
 
 import base64

@@ -44,7 +44,8 @@ _ASKED_AGAIN: Final = 5
 _LONGEST_PAUSE: Final = 5.0
 # One line of a watch is one object, and can be larger than aiohttp's default buffer of 64 KiB.
 _BUFFER_BYTES: Final = 2**21
-# Only v5 can close stdin, which commands such as `tar x` wait for. v4 is for older apiservers.
+# Only v5 can close stdin, and commands such as `tar x` wait until stdin is closed. v4 is for older
+# apiservers.
 _PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 
 
@@ -112,12 +113,13 @@ class ClientConnection:
 
     async def read_token(self) -> str:
         """Return the bearer token of the kubeconfig's user; "" if the user has another kind of
-        credential, or impersonates another user, to whom the token does not belong.
+        credential. Also return "" if the user impersonates another user, because the token does not
+        belong to that user.
         """
         if self.target.impersonation:
             return ""
         given = await self.target.settings.get_api_key_with_prefix("BearerToken") or ""
-        # The value can also be a user name and a password, with another scheme.
+        # The value can also have another scheme, with a user name and a password.
         scheme, _, token = str(given).partition(" ")
         return token if scheme.lower() == "bearer" else ""
 

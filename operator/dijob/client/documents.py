@@ -1,7 +1,7 @@
 """Reads, checks and writes objects in YAML files.
 
-DIJobs are checked with the operator's own code, so that a mistake is reported before anything is
-sent, with the same message that the operator would put into the status.
+DIJobs are checked with the operator's code before anything is sent. A mistake is reported with the
+same message that the operator would put into the status.
 """
 
 import sys

@@ -1,8 +1,8 @@
 """The errors that the client raises.
 
-The text of each error is a sentence that can be shown to the user as is, because the command line
-and notebooks do exactly that. The class tells programs what can be done: change the file, wait and
-retry, or request a permission.
+The text of each error is a sentence for the user, because the command line and notebooks show it
+unchanged. The class tells programs what can be done: change the file, wait and retry, or request a
+permission.
 """
 
 from collections.abc import Sequence

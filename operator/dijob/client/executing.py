@@ -100,8 +100,8 @@ async def stream_command(
             feeder.cancel()
             with suppress(asyncio.CancelledError):
                 await feeder
-    # A proxy or a kubelet that restarts closes the socket without a status. Without this check, the
-    # output would then look complete.
+    # If a proxy or a kubelet restarts, it closes the socket without a status. Without this check,
+    # the output would then look complete.
     if not ended:
         raise Unreachable(f"lost the connection to pod {place.pod} before the command exited")
 

@@ -1,7 +1,7 @@
 """Runs a Python function as a job: sends the module or the notebook cell that defines it.
 
-The pods do not have this package. So the lines that use it are left out of the module that is sent:
-its imports, its decorators, and the statements that use an imported name or a decorated function.
+The pods do not have this package. So the module is sent without the lines that use the package: its
+imports, its decorators, and the statements that use an imported name or a decorated function.
 """
 
 import ast
@@ -133,7 +133,7 @@ def _module_text(function: Function) -> str:
 
 
 def _names_of_client(names: Mapping[str, Any]) -> set[str]:
-    """Return the names of objects of this package, which another cell may have imported."""
+    """Return the names of objects from this package. Another cell may have imported them."""
     found = set()
     for name, value in names.items():
         own = (

@@ -1,8 +1,8 @@
 """Reads the history of jobs, through the API server's proxy for Services.
 
 The history checks the user's permissions itself, so each request carries the user's token in a
-header. A user without a token, such as one with a client certificate, gets a short-lived token of
-the history's own service account, if the API server lets this user create one.
+header. Some users have no token, for example with a client certificate. Such a user gets a
+short-lived token of the history's service account, if the API server lets the user create it.
 """
 
 import os

@@ -92,8 +92,8 @@ class Job:
     def ranks(self) -> range:
         """The desired ranks, according to the status.
 
-        The number is capped at the maximum size of a job, because the status can be edited by hand,
-        and callers build a row for each rank.
+        The status can be edited by hand, and callers build a row for each rank. So the number is
+        capped at the maximum size of a job.
         """
         return range(min(self.status.desired, MAX_REPLICAS))
 

@@ -47,7 +47,7 @@ async def read_kubeconfig(kubeconfig: str | None = None, context: str | None = N
     Raises Unreachable, which names the file and the problem.
     """
     path = kubeconfig or os.environ.get("KUBECONFIG") or DEFAULT
-    # As in client-go, files that KUBECONFIG names but that do not exist are ignored.
+    # As in client-go, if KUBECONFIG names a file that does not exist, this file is ignored.
     there = _existing_files(path)
     if not there and not kubeconfig and "KUBERNETES_SERVICE_HOST" in os.environ:
         return _in_pod()

@@ -89,7 +89,7 @@ class Cursor:
         if self._again[key] > 0:
             self._again[key] -= 1
             return False
-        # When a new second begins, lines that no later stream can repeat are forgotten.
+        # When a new second begins, forget the lines that no later stream can repeat.
         if time // _SECOND > self.last // _SECOND:
             oldest = (time // _SECOND - 1) * _SECOND
             self._seen = Counter({k: n for k, n in self._seen.items() if k[0] >= oldest})

@@ -25,8 +25,8 @@ from dijob.client.watching import Objects, watch_objects
 # How long a line is held back, so that earlier lines of other ranks can arrive and be printed
 # first.
 HOLD_SECONDS: Final = 0.3
-# The shortest and the longest pause between attempts to read a log. The longest must be well below
-# _END_SECONDS, so that the rest of a log is read when the job ends.
+# The shortest and the longest pause between attempts to read a log. The longest pause must be well
+# below _END_SECONDS, so that the rest of a log is read when the job ends.
 _PAUSE_SECONDS: Final = (0.5, 5.0)
 # How long readers may take to read the rest of their logs after the job has finished. A pod on a
 # lost node would otherwise block the command forever.
@@ -42,7 +42,7 @@ async def open_log(
     """Open a pod's log, and provide its lines.
 
     There are no lines if the program has not started, or the pod is gone. The log is open when the
-    context is entered, which `_drain` relies on.
+    context is entered, and `_drain` relies on this.
     """
     query = {"container": pod.container, "timestamps": "true"}
     query |= {"follow": "true"} if options.follow else {}
@@ -162,9 +162,8 @@ class Follower:
         try:
             while not (work.done() and self._lines.empty() and not held):
                 with suppress(TimeoutError):
-                    # wait_for is not used: before Python 3.12, wait_for ignores a cancellation if a
-                    # line has arrived, and the caller would wait forever for the end of this
-                    # generator.
+                    # wait_for is not used. Before Python 3.12, it ignores a cancellation if a line
+                    # has arrived. The caller would then wait forever for the end of this generator.
                     async with asyncio.timeout(HOLD_SECONDS / 3):
                         line = await self._lines.get()
                     number += 1
@@ -265,7 +264,7 @@ class Follower:
 
         The client learns too late whether a reopened log belongs to a new run: the pod's status
         arrives after the log. So the previous log is requested too, once the current one is open.
-        The cursor drops lines that are in both.
+        The cursor drops lines that are in both logs.
         """
         since = cursor.since
         async with open_log(self._connection, pod, self._options, since) as lines:

@@ -125,9 +125,9 @@ class RankPod:
     def end(self) -> Mapping[str, Any]:
         """How the main container ended, as the kubelet recorded it; {} if it has not ended.
 
-        When a job fails, the operator ends pods in which a container is waiting to restart, and the
-        kubelet then does not report how they ended. For such a pod, the end of the program's last
-        run is returned instead.
+        When a job fails, the operator ends pods in which a container is waiting to restart. The
+        kubelet does not report how the containers of such a pod ended, so the end of the program's
+        last run is returned instead.
         """
         ended: Mapping[str, Any] = (self._main.get("state") or {}).get("terminated") or {}
         before: Mapping[str, Any] = (self._main.get("lastState") or {}).get("terminated") or {}

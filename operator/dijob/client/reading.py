@@ -49,7 +49,8 @@ def event_time(event: Mapping[str, Any]) -> str:
         event.get("firstTimestamp"),
         (event.get("metadata") or {}).get("creationTimestamp"),
     )
-    # The results are sorted as text, and as text "00.5Z" would come before "00Z".
+    # Fractions of seconds are cut, because the results are sorted as text: "00.5Z" would come
+    # before "00Z".
     return next((f"{str(one)[:19]}Z" for one in times if one), "")
 
 

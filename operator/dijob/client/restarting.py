@@ -38,8 +38,8 @@ def as_written(body: Mapping[str, Any]) -> Json:
     """Return an object without the fields that the apiserver and controllers have added."""
     meta = body["metadata"]
     kept = {key: meta[key] for key in ("name", "namespace", "labels") if meta.get(key)}
-    # `kubectl apply` keeps a copy of the object in an annotation, which would be out of date in the
-    # new object.
+    # `kubectl apply` keeps a copy of the object in an annotation. This copy would be out of date in
+    # the new object.
     notes = {key: text for key, text in (meta.get("annotations") or {}).items() if key != _APPLIED}
     known = {key: body[key] for key in ("spec", "data", "binaryData") if key in body}
     return {
@@ -53,8 +53,8 @@ def as_written(body: Mapping[str, Any]) -> Json:
 def rename_for_dry_run(body: Json) -> Json:
     """Return the same job under another name, for a dry run while the old one exists.
 
-    The random name is as long as the job's own, because the dry run also checks the length of the
-    pods' names.
+    The random name has the same length as the job's name, because the dry run also checks the
+    length of the pods' names.
     """
     own = body["metadata"]["name"]
     name = own
@@ -90,7 +90,7 @@ def build_new_job(
 async def list_owned_config_maps(
     connection: ClientConnection, job: Mapping[str, Any]
 ) -> list[Json]:
-    """Return the ConfigMaps that a job mounts and owns, which are deleted together with it."""
+    """Return the ConfigMaps that a job mounts and owns. They are deleted together with the job."""
     meta, found = job["metadata"], []
     for name in dict.fromkeys(mounted_config_maps(job.get("spec") or {})):
         path = CONFIG_MAPS.path_of(meta["namespace"], name)
@@ -122,8 +122,8 @@ def split_manifests(beside: Iterable[Json], kept: Sequence[Json]) -> tuple[list[
 
 
 def list_other_config_maps(kept: Iterable[Json], job: Json) -> list[Json]:
-    """Return the ConfigMaps of the old job (`kept`) that the new job mounts too, except those that
-    contain its code.
+    """Return the ConfigMaps of the old job (`kept`) that the new job also mounts. ConfigMaps with
+    the job's code are left out.
     """
     name, mounted = job["metadata"]["name"], set(mounted_config_maps(job["spec"]))
     written = map(as_written, kept)

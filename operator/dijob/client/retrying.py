@@ -21,8 +21,8 @@ log = logging.getLogger(__name__)
 Report = Callable[[str], None]
 
 PAUSE_SECONDS: Final = (0.8, 30.0)
-# The pauses are randomized, so that clients that lost their connections at the same moment do not
-# all reconnect at the same moment.
+# The pauses are randomized. Otherwise all clients that lost their connections at the same moment
+# would also reconnect at the same moment.
 _JITTER: Final = 0.5
 # A connection that has lasted this long counts as a success, even if it ends with an error.
 HEALTHY_SECONDS: Final = 5.0
@@ -51,7 +51,7 @@ class Retries:
 
     @property
     def lasted(self) -> bool:
-        """Whether the last connection lasted HEALTHY_SECONDS, so that its end is not a failure."""
+        """Whether the last connection lasted HEALTHY_SECONDS. If so, its end is not a failure."""
         return self._lasted
 
     def succeeded(self) -> None:

@@ -23,15 +23,14 @@ _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 @dataclass(frozen=True)
 class RunRequest:
-    """The parameters of `run`, which are the same for the command line and the Python client."""
+    """The parameters of `run`. They are the same for the command line and the Python client."""
 
     name: str
     image: str
     command: Sequence[str]
-    """The command of each pod, which runs without a shell."""
+    """The command of each pod. It runs without a shell."""
     replicas: int | None = None
-    """Number of pods. Defaults to the maximum if one is given, else to the minimum if one is given,
-    else to 1."""
+    """Number of pods. Default: the maximum if given, else the minimum if given, else 1."""
     min_replicas: int | None = None
     max_replicas: int | None = None
     workers: int | None = None
@@ -55,9 +54,9 @@ class RunRequest:
     ttl: float | None = None
     """Seconds from the end of the job until it is deleted."""
     deadline: float | None = None
-    """Seconds until the job fails if it has not ended."""
+    """The job fails if it has not ended after this many seconds."""
     startup_deadline: float | None = None
-    """Seconds until the job fails if it is not running."""
+    """The job fails if it is not running after this many seconds."""
 
 
 class RunOptions(TypedDict, total=False):

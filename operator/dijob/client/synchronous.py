@@ -1,7 +1,7 @@
 """The client for scripts and notebooks: `AsyncClient` in a thread with its own event loop.
 
-`asyncio.run` for each call would fail in a notebook, which already runs a loop, and would open a
-new connection each time (docs/decisions/032).
+Using `asyncio.run` for each call would fail in a notebook, because a notebook already runs a loop.
+It would also open a new connection each time (docs/decisions/032).
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from dijob.client.running import RunOptions, show_options
 Json = dict[str, Any]
 Answer = TypeVar("Answer")
 _END: Any = object()
-# How often a waiting call returns to Python, which handles Ctrl-C only between two waits.
+# How often a waiting call returns to Python. Python handles Ctrl-C only between two waits.
 _SIGNAL_SECONDS: Final = 1.0
 
 
@@ -216,8 +216,8 @@ class Client:
     def _run(self, call: Coroutine[Any, Any, Answer]) -> Answer:
         future = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
-            # A signal that arrives just before a wait does not interrupt it. Short waits make sure
-            # that Ctrl-C is handled.
+            # A signal that arrives just before a wait does not interrupt the wait. Short waits make
+            # sure that Ctrl-C is handled.
             while not wait((future,), _SIGNAL_SECONDS).done:
                 pass
             return future.result()

@@ -62,7 +62,7 @@ class Dumper(yaml.SafeDumper):
     quoted.
     """
 
-    # Overrides a method of PyYAML, which would otherwise write each further occurrence of the same
+    # Overrides a method of PyYAML. Otherwise PyYAML would write each further occurrence of the same
     # dict object as an alias.
     def ignore_aliases(self, data: object) -> bool:
         return True

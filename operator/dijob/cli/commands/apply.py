@@ -63,7 +63,7 @@ def apply_command(where: Where, **given: Unpack[ApplyOptions]) -> None:
     """Create or update the objects in files with server-side apply.
 
     Every DIJob is validated before anything is sent. An error names the field and says what to
-    change. A dry run shows whether the pods of the jobs are valid; if one is not, nothing is
+    change. A dry run shows whether the pods of the jobs are valid. If a pod is invalid, nothing is
     applied. A job that has ended does not start again, so the command fails if the files contain
     such a job.
 
@@ -86,7 +86,7 @@ def apply_command(where: Where, **given: Unpack[ApplyOptions]) -> None:
     print_applied(applied, given["output"], trial)
     jobs = [body for body in applied if body["kind"] == "DIJob"]
     ended = [body for body in jobs if _has_ended(body)]
-    # A dry run creates nothing to wait for.
+    # A dry run creates no job, so there is nothing to wait for.
     if given["wait"] and not trial:
         wait_for_outcomes(where, [body for body in jobs if body not in ended], given["timeout"])
     if ended:

@@ -26,9 +26,9 @@ def cp_command(where: Where, source: str, target: str) -> None:
     keeps its name and is placed in that folder. Symbolic links are followed.
 
     If the rank is running, tar runs in the rank's container through exec, so the image needs tar.
-    If the rank is not running, the path must be on a volume of the job's template that outlives the
-    pods, such as a PersistentVolumeClaim. A temporary pod with the job's image then mounts the
-    volume and is deleted afterwards.
+    If the rank is not running, a temporary pod with the job's image mounts the volume that contains
+    the path, and is deleted afterwards. The job's template must define this volume, and the volume
+    must outlive the pods, such as a PersistentVolumeClaim.
 
     \b
     Example:

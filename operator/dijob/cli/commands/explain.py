@@ -24,9 +24,9 @@ def explain_command(where: Where, file: str, output: str | None, full: bool, off
     operator's own code.
 
     If the kubeconfig points to a cluster, dry runs show whether the cluster accepts the job and its
-    pods. The command also checks whether the objects that the pods need exist (ConfigMaps, Secrets,
-    claims, service accounts, priority classes, storage classes), and which nodes have the images.
-    It estimates whether the pods fit on the nodes and in the quotas. These checks use your
+    pods. The command also checks which nodes have the images, and whether the objects that the pods
+    need exist: ConfigMaps, Secrets, claims, service accounts, priority classes and storage classes.
+    The command estimates whether the pods fit on the nodes and in the quotas. These checks use your
     permissions. The result of each check is OK or NO. The last lines begin with a question mark,
     and list what was not checked, and why. The exit code is 1 if a result is NO. FILE "-" is
     standard input.

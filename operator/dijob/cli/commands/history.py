@@ -1,4 +1,4 @@
-"""`kubectl dijob history`: prints the records of jobs, which dijob.client.history reads."""
+"""`kubectl dijob history`: prints the records of jobs. dijob.client.history reads them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

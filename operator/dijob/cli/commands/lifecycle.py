@@ -1,8 +1,8 @@
 """`kubectl dijob scale`, `suspend`, `resume`, `restart` and `delete`.
 
 Most of a running job's spec cannot be changed, and an ended job does not start again. So a
-correction needs a new job of the same name, which `restart` creates. The new job cannot start
-before the pods of the old job are gone, so `delete` and `restart` wait until they are gone.
+correction needs a new job of the same name, which `restart` creates. The new job cannot start while
+pods of the old job exist, so `delete` and `restart` wait until these pods are gone.
 """
 
 import tempfile
@@ -66,9 +66,9 @@ def restart_command(where: Where, name: str, **given: Unpack[RestartOptions]) ->
 
     A server-side dry run validates the new job first, so nothing is deleted if the new job is
     invalid. Then the job and its pods are deleted. The status is lost; data on volumes stays. The
-    ConfigMap of `run --code` is recreated with the job, or replaced by the ConfigMap in the file,
-    and the new job owns it. If the recreation fails after the deletion, the manifest is kept in a
-    local file.
+    ConfigMap of `run --code` is recreated with the job. If the file contains this ConfigMap, the
+    version in the file is used. The new job owns the ConfigMap. If the recreation fails after the
+    deletion, the manifest is kept in a local file.
 
     \b
     Example:
@@ -126,7 +126,8 @@ def split_objects(bodies: Sequence[Body], name: str) -> tuple[Sequence[Body], Bo
 
     Raises CliError (USAGE) if the job is missing, or if the objects contain another DIJob.
     """
-    # Deleting one job and creating another is probably a mistake.
+    # A file with a different job is probably a mistake: one job would be deleted, and another one
+    # created.
     jobs = [body for body in bodies if body["kind"] == "DIJob"]
     if [job["metadata"]["name"] for job in jobs] != [name]:
         found = ", ".join(job["metadata"]["name"] for job in jobs) or "none"
@@ -150,8 +151,8 @@ def delete_command(where: Where, names: Sequence[str], wait: bool, timeout: floa
     """
 
     async def act(client: "AsyncClient") -> None:
-        # Jobs are deleted one after the other, so that the lines printed before an error show which
-        # jobs are deleted.
+        # Jobs are deleted one after the other. If an error occurs, the printed lines show which
+        # jobs have been deleted.
         for name in names:
             await client.delete(name, timeout=timeout if wait else None)
             echo(f"dijob/{name} deleted")
@@ -169,7 +170,7 @@ def scale_command(where: Where, name: str, replicas: int) -> None:
     """Change the number of pods of a job.
 
     New ranks join the running ones. When the job shrinks, the highest ranks leave. In a job with
-    tasks, this is the number of pods of the last task.
+    tasks, --replicas is the number of pods of the last task.
 
     \b
     Example:
@@ -209,8 +210,8 @@ def _build_command(act: _Act, done: str, help: str) -> click.Command:
     @options.cluster_options
     def command(where: Where, names: Sequence[str]) -> None:
         async def each(client: "AsyncClient") -> None:
-            # Jobs are handled one after the other, so that the lines printed before an error show
-            # which jobs are done.
+            # Jobs are handled one after the other. If an error occurs, the printed lines show which
+            # jobs are done.
             for name in names:
                 await act(client, name)
                 echo(f"dijob/{name} {done}")

@@ -1,4 +1,4 @@
-"""`kubectl dijob logs`: prints the merged logs of the ranks, which the client reads."""
+"""`kubectl dijob logs`: prints the logs of the ranks. The client reads and merges them."""
 
 import sys
 from collections.abc import Collection
@@ -38,9 +38,9 @@ COLOURS: Final = (
 class Prefix:
     """The format of log lines.
 
-    `width` is the number of digits of the highest rank, or 0 if only one rank is shown, which needs
-    no prefix. In a terminal, the prefix has the color of its rank. `raw` keeps control characters,
-    which are otherwise removed from the output to a terminal.
+    `width` is the number of digits of the highest rank. It is 0 if only one rank is shown, because
+    the lines then need no prefix. In a terminal, the prefix has the color of its rank. `raw` keeps
+    control characters, which are otherwise removed from the output to a terminal.
     """
 
     width: int = 0

@@ -16,8 +16,8 @@ from dijob.cli.printing import echo, format_object, write_file
     "--svg",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Also write an SVG diagram to this file, with one bar per rank that shows how the rank has"
-    " spent its time.",
+    help="Also write an SVG diagram to this file. For each rank, one bar shows how the"
+    " rank has spent its time.",
 )
 @options.output_option("table", "json", "yaml")
 @options.cluster_options

@@ -1,7 +1,7 @@
 """`kubectl dijob run`: creates a job without a manifest, or replaces a job's code.
 
-The local code is stored in ConfigMaps that the job owns, so that no image has to be built and
-nothing has to be deleted afterwards (docs/decisions/032, 067).
+The local code is stored in ConfigMaps that the job owns. No image has to be built, and nothing has
+to be deleted afterwards (docs/decisions/032, 067).
 """
 
 import asyncio
@@ -47,8 +47,8 @@ def _pairs(
 ) -> Callable[[click.Context, click.Parameter, Sequence[str]], Pairs]:
     """Return a callback that splits the values of an option, such as NAME=VALUE.
 
-    If `path` is true, the second part must be an absolute path. If `optional` is true, it may be
-    missing.
+    If `path` is true, the second part must be an absolute path. If `optional` is true, the second
+    part may be missing.
     """
 
     def split(context: click.Context, option: click.Parameter, given: Sequence[str]) -> Pairs:
@@ -216,9 +216,9 @@ def run_command(
     The command runs in each pod as written, without a shell. The ConfigMaps with the code are
     deleted with the job. The output of --dry-run is a starting point for your own manifest.
 
-    After you have changed the code, `run NAME --code DIR --replace` deletes the job and its pods,
-    creates it again with the new code, and prints its logs until it ends. Ctrl-C ends only the
-    command; the job keeps running.
+    After you have changed the code, use `run NAME --code DIR --replace`. This deletes the job and
+    its pods, and creates the job again with the new code. Then it prints the job's logs until the
+    job ends. Ctrl-C ends only the command; the job keeps running.
 
     \b
     Example:

@@ -57,8 +57,7 @@ async def locate_path(
     if pod is not None and pod.running:
         yield ContainerPlace(client.namespace, pod.name, pod.container), source.path
         return
-    # A rank with a pod is accepted even if the job has become smaller: the pod is still
-    # terminating.
+    # If the job has become smaller, a rank whose pod is still terminating is also accepted.
     if pod is None:
         check_ranks(job, (source.rank,))
     try:
@@ -134,7 +133,8 @@ async def _receive_tar(client: AsyncClient, place: ContainerPlace, path: str, to
     folder, name = posixpath.split(path.rstrip("/") or "/")
     if not name or name in (".", ".."):
         raise CliError(f"{path} is not the name of a file or folder", Exit.USAGE)
-    # With h, tar sends the targets of symbolic links. A symbolic link in the stream is an attack.
+    # With the option h, tar sends the targets of symbolic links. So a symbolic link in the stream
+    # is an attack.
     command = ["tar", "chf", "-", "-C", folder or ".", "--", name]
     code, stderr, progress = 0, "", CopyProgress()
     async with run_in_thread(lambda sent: unpack_tar(sent, to, name), "rb") as unpacking:

@@ -56,7 +56,7 @@ class RankPath:
 
 
 def parse_ends(first: str, second: str) -> tuple[str | RankPath, str | RankPath]:
-    """Parse both ends of a copy, exactly one of which must be in a job. Raises CliError."""
+    """Parse both ends of a copy. Exactly one of them must be a path in a job. Raises CliError."""
     # As with scp, an argument with a slash before the colon is a local path.
     in_a_job = re.compile(r"[^:/]+:")
     found = [RankPath.of(text) if in_a_job.match(text) else text for text in (first, second)]
@@ -76,7 +76,8 @@ class Inside:
     root: str
     path: str
     folder: bool
-    """Whether the path is a folder. The copy is then placed into it, under its own name."""
+    """Whether the path is a folder. If so, the copy is placed in this folder, under its own name.
+    """
 
     @staticmethod
     def of(text: str) -> "Inside":
@@ -124,8 +125,8 @@ def absolute_path(job: DIJob, source: RankPath) -> str:
 def find_volume(job: DIJob, source: RankPath, node: str = "") -> Mounted:
     """Return the volume that still contains the path after the rank's pod has terminated.
 
-    `node` is the node on which the pod ran, if it is known. Raises CliError (NOT_FOUND) if the path
-    is on no volume that outlives the pod.
+    `node` is the node on which the pod ran, if it is known. Raises CliError (NOT_FOUND) if no
+    volume that outlives the pod contains the path.
     """
     pods, path = job.pod_set_of(source.rank), absolute_path(job, source)
     mounts = [

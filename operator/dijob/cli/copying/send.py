@@ -61,7 +61,7 @@ async def _is_folder(client: AsyncClient, place: ContainerPlace, path: str) -> b
 async def _send_tar(
     client: AsyncClient, place: ContainerPlace, into: places.Inside, found: Sequence[PackedItem]
 ) -> None:
-    # With o, the files belong to the container's user, not to the owner in the stream.
+    # With the option o, the files belong to the container's user, not to the owner in the stream.
     command = ["tar", "xof", "-", "-C", into.root]
     progress = CopyProgress(sum(item.size for item in found))
     async with run_in_thread(lambda sink: pack_items(sink, found), "wb") as packing:

@@ -94,7 +94,7 @@ def if_it_hangs(evidence: Evidence) -> str:
 
 def format_checklist(job: str, found: Findings, if_hangs: str = "") -> str:
     """Format the checklist and a summary line, with each remedy below its finding. If no problem
-    was found, the line ends with what to do if the job hangs.
+    was found, the summary line also gives advice for a job that hangs.
     """
     # Every status except "ok" is in capitals, so that problems stand out without colors.
     rows = [

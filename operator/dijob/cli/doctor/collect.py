@@ -52,7 +52,7 @@ _LISTS: Final = {
 async def collect_evidence(
     client: AsyncClient, name: str, extensions: Sequence[Collect] = ()
 ) -> Evidence:
-    """Collect everything about a job that the user has permission to read, and the findings of
+    """Collect everything that the user has permission to read about a job, and the findings of
     extensions.
 
     Raises NotFound if the job does not exist.
@@ -113,7 +113,7 @@ def is_status_stale(job: Job, pods: Sequence[RankPod]) -> bool:
         return False
     if not job.status.phase or job.status.observed_generation < job.metadata.generation:
         return True
-    # Fewer pods than Ready ranks means that the operator has not yet noticed that pods are gone.
+    # If there are fewer pods than Ready ranks, the operator has not yet noticed that pods are gone.
     current = sum(not pod.meta.get("deletionTimestamp") for pod in pods)
     return job.is_true("Running") and current < job.status.ready_replicas
 
@@ -121,9 +121,10 @@ def is_status_stale(job: Job, pods: Sequence[RankPod]) -> bool:
 def left_alone(job: Job, pods: Sequence[RankPod], claim: Json | None) -> bool:
     """Whether a claim of the namespace may be the reason why a problem of the job persists.
 
-    The release that serves the namespace writes both the claim and the status. So the claim may be
-    the reason if no operator has written the status since the claim was created, or if a client
-    other than an operator wrote the claim. While the job has no problem, a claim is not a finding.
+    The release that serves the namespace writes both the claim and the status. So there are two
+    cases in which the claim may be the reason. Either no operator has written the status since the
+    claim was created, or a client other than an operator wrote the claim. While the job has no
+    problem, a claim is not a finding.
     """
     if claim is None or job.finished or job.manager:
         return False
@@ -171,7 +172,9 @@ async def _read_claim(client: AsyncClient, refused: dict[str, str]) -> Json | No
 async def _last_printed(
     client: AsyncClient, pods: Sequence[RankPod], refused: dict[str, str]
 ) -> Mapping[int, datetime] | None:
-    """Return when each running rank printed its last line, or started if it printed none."""
+    """Return the time of each running rank's last line. For a rank without output, this is its
+    start time.
+    """
 
     async def one(pod: RankPod) -> tuple[int, datetime | None]:
         # For a program that has not printed anything, its start time is used.

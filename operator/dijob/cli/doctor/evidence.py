@@ -43,7 +43,9 @@ class Evidence:
     now: datetime | None = None
     """When the evidence was collected."""
     printed: Mapping[int, datetime] | None = field(default_factory=dict)
-    """When each running rank printed its last line or started; None if the logs are unreadable."""
+    """The time of each running rank's last line, or its start time if it printed none; None if the
+    logs are unreadable.
+    """
     unserved: bool = False
     """Whether the status has been stale for so long that no operator seems to serve the job."""
     claim: Mapping[str, Any] | None = None
@@ -78,7 +80,7 @@ class Evidence:
 
     @property
     def quiet_seconds(self) -> int:
-        """Seconds since the most recent line of all ranks was printed; 0 if unknown."""
+        """Seconds since any rank last printed a line; 0 if unknown."""
         if not self.printed or not self.now:
             return 0
         return max(0, int((self.now - max(self.printed.values())).total_seconds()))

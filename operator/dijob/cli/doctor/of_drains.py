@@ -68,7 +68,7 @@ def _pods_in_two(selected: Mapping[str, list[RankPod]], evidence: Evidence) -> I
     for names, ranks in by_budgets.items():
         yield problem(
             f"{format_ranks(ranks)} cannot be evicted: several PodDisruptionBudgets select the pod"
-            f" ({', '.join(names)}), which the eviction API does not support",
+            f" ({', '.join(names)}), and the eviction API does not support this",
             "delete one of the budgets, or remove disruptionBudget from the job",
         )
 
@@ -76,8 +76,8 @@ def _pods_in_two(selected: Mapping[str, list[RankPod]], evidence: Evidence) -> I
 def _miscounted(budget: Budget, pods: list[RankPod], evidence: Evidence) -> Finding | None:
     """Return a problem if Kubernetes computes a budget from the wrong number of pods.
 
-    Kubernetes uses `spec.replicas`. In a job with tasks, this is the size of the last task only,
-    but the budget may select other pods.
+    Kubernetes uses `spec.replicas`. In a job with tasks, `spec.replicas` is the size of the last
+    task only, but the budget may select other pods.
     """
     spec, status = budget.get("spec") or {}, budget.get("status") or {}
     by_scale = spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)

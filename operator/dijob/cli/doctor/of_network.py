@@ -18,7 +18,7 @@ _REFUSED = "refused"
 
 
 def check_names(evidence: Evidence) -> Iterator[Finding]:
-    """Check that each name that a pod dials resolves to the right address in that pod."""
+    """Check that in each pod, the names that it dials resolve to the right addresses."""
     # Ranks with the same problem share a finding.
     wrong = dict[str, list[int]]()
     resolved = set[str]()
@@ -264,7 +264,8 @@ def check_isolation(evidence: Evidence) -> Iterator[Finding]:
         for rank in {edge.rank, edge.to.rank}:
             edges_of.setdefault(rank, []).append(edge)
     runs = {pod.rank for pod in evidence.pods if pod.running} - evidence.starting
-    # An unknown connection may be up, so a rank with an unknown connection is not reported.
+    # If the state of a connection is unknown, the connection may be up, so its rank is not
+    # reported.
     isolated = [
         rank
         for rank, edges in sorted(edges_of.items())

@@ -38,7 +38,7 @@ def _ranks_by(
 def report_silent_ranks(evidence: Evidence) -> Iterator[Finding]:
     """Report running ranks that could not be probed.
 
-    This is one line for all checks that need a probe, instead of an UNKNOWN for each of them.
+    One line covers all checks that need a probe, instead of an UNKNOWN for each check.
     """
     if evidence.silence:
         yield unknown(evidence.silence)
@@ -96,8 +96,8 @@ def check_source(evidence: Evidence) -> Iterator[Finding]:
 
 
 def check_versions(evidence: Evidence) -> Iterator[Finding]:
-    """Check that all pods have the same versions of DI-engine, torch, Python, redis-py and pynng,
-    and a redis-py that works with DI-engine.
+    """Check that all pods have the same versions of DI-engine, torch, Python, redis-py and pynng.
+    Also check that redis-py works with DI-engine.
     """
     answered, bad = evidence.answered, False
     # The processes exchange pickled objects and tensors, so these versions should be equal.
@@ -153,8 +153,8 @@ def list_number(evidence: Evidence) -> Iterator[Finding]:
             "wait a minute; if it persists, see the operator's log and the condition"
             " ChangesRefused",
         )
-    # The file can be older than the annotation of the same pod, because the kubelet updates it with
-    # a delay. Without a launcher, the pod has no such file (None).
+    # The file can be older than the annotation of the same pod, because the kubelet updates the
+    # file with a delay. Without a launcher, the pod has no such file (None).
     annotated = {
         pod.rank: pod.list_number or (newest if pod.has_channel else 0) for pod in evidence.pods
     }
@@ -206,9 +206,8 @@ def check_proxies(evidence: Evidence) -> Iterator[Finding]:
         yield problem(
             f"{format_ranks(ranks)}: {names} is set, but no_proxy does not cover the pods'"
             " addresses",
-            "set no_proxy so that it covers the pod network (for example"
-            " 10.0.0.0/8,.svc,.cluster.local) in the"
-            " template, or remove the proxy",
+            "in the template, remove the proxy, or set no_proxy to a value that covers the pod"
+            " network, for example 10.0.0.0/8,.svc,.cluster.local",
         )
     if not bad and evidence.answered:
         yield ok("no proxy between the pods")
@@ -234,8 +233,8 @@ def _bypasses_proxy(ip: str, no_proxy: str) -> bool:
 def check_interfaces(evidence: Evidence) -> Iterator[Finding]:
     """Check that NCCL and gloo use the interface that reaches the other pods."""
     model, bad = evidence.model, False
-    # Only jobs of a runtime with a fixed membership (torch, OneFlow) and jobs with GPUs use NCCL or
-    # gloo, so other jobs do not have to set an interface.
+    # Only jobs with GPUs, and jobs of a runtime with a fixed membership (torch, OneFlow), use NCCL
+    # or gloo. Other jobs do not have to set an interface.
     wants = model is not None and (
         bool(gang_of(model).groups or gang_of(model).gpus)
         or model.spec.runtime.traits.fixed_membership
@@ -324,7 +323,7 @@ def check_clocks(evidence: Evidence) -> Iterator[Finding]:
 
 
 def check_barrier(evidence: Evidence) -> Iterator[Finding]:
-    """Check that a program with a barrier has at most as many processes as the barrier supports."""
+    """Check that a program with a barrier has no more processes than the barrier supports."""
     model = evidence.model
     if model is None:
         yield unknown("the DIJob is invalid")

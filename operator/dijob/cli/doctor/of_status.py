@@ -23,7 +23,7 @@ from dijob.pod import RENEWAL_CODE
 from dijob.reasons import ReasonKind
 
 # The catalog's remedies begin with this text if the user need not act (reasons/progress.py). While
-# an old pod cannot terminate, the text is not true, so doctor replaces such a remedy.
+# an old pod cannot terminate, this text is wrong, so doctor replaces such a remedy.
 _RECOVERS = "nothing: the job recovers by itself"
 _BLOCKED = "the job recovers once the old pod is gone: see the check `terminating pods`"
 # The garbage collector of Kubernetes sets and removes these finalizers.
@@ -158,8 +158,8 @@ def _does_not_end_soon(end: Termination, now: datetime) -> bool:
 def old_pods(evidence: Evidence) -> Iterator[Finding]:
     """Report what keeps the job or its pods from being deleted.
 
-    A rank's new pod has the name of its old one, so it cannot be created before the old one is
-    gone.
+    A rank's new pod has the same name as its old pod. So the new pod cannot be created before the
+    old pod is gone.
     """
     meta = evidence.job.body["metadata"]
     finalizers = [one for one in meta.get("finalizers") or () if one not in _GC_FINALIZERS]
@@ -263,9 +263,9 @@ def check_images(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _slow_starts(evidence: Evidence) -> dict[str, list[int]]:
-    """Return, for each image, the ranks whose container has still not started some time after the
-    pod became ready to start containers. The status of a pod does not say that an image is being
-    pulled.
+    """Return the ranks whose container has not started, by image. A container is included only if
+    its pod has been ready to start containers for more than PULL_SECONDS. The status of a pod does
+    not say that an image is being pulled.
     """
     found = dict[str, list[int]]()
     for pod, one in evidence.containers():

@@ -128,7 +128,7 @@ for thread in threads:
     thread.join(max(0, end - time.time()))
 print(json.dumps(told))
 """
-# A limit on the targets of one probe, each of which takes a thread and a socket in the pod.
+# A limit on the targets of one probe. Each target takes a thread and a socket in the pod.
 MOST_TARGETS: Final = 256
 
 

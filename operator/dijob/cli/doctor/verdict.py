@@ -7,8 +7,8 @@ from enum import StrEnum
 class CheckStatus(StrEnum):
     """The result of a check.
 
-    UNKNOWN is not a failure: a missing permission or program must not look like a problem of the
-    job, and does not change the exit code.
+    UNKNOWN is not a failure, and does not change the exit code: a missing permission or program
+    must not look like a problem of the job.
     """
 
     OK = "ok"

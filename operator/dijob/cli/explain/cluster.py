@@ -48,7 +48,7 @@ from dijob.names import Engine
 Data = dict[str, Any]
 
 SECONDS: Final = 15
-# In dry runs, this replaces the uid's placeholder in angle brackets, which could be rejected.
+# Replaces the uid's placeholder in dry runs: the API server could reject its angle brackets.
 _UID: Final = "00000000-0000-0000-0000-000000000000"
 # These HTTP statuses mean that the pod would be rejected in every namespace, not just in this one.
 _INVALID: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
@@ -213,7 +213,7 @@ class _Asking:
         return found
 
     async def _nodes(self, job: DIJob, specs: Sequence[Data]) -> list[FitFinding]:
-        """Check which images and how much room the nodes have."""
+        """Check whether the nodes have the images and enough free capacity."""
         nodes = await self._list(_NODES)
         if nodes is None:
             text = "nodes: you lack permission to list nodes, so room and images were not checked"
@@ -332,8 +332,9 @@ def _pod_findings(file: JobFile, tried: Iterable[_TriedPod]) -> list[FitFinding]
     for name, pod, error in tried:
         if not isinstance(error, ApiError):
             found.append(FitFinding(YES, f"the cluster accepts a pod like {name}"))
-        # Status 403 has several causes: a permission that the user lacks but the operator has, or
-        # an admission rule such as Pod Security, which also applies to the operator's pods.
+        # Status 403 has several causes. The user may lack a permission that the operator has. Or an
+        # admission rule such as Pod Security rejects the pod. Such a rule also applies to the
+        # operator's pods.
         elif _lacks_permission_to_create(error):
             text = "pods: you lack permission to create pods here, so this was not checked"
             return [FitFinding(UNKNOWN, text)]
@@ -346,7 +347,9 @@ def _pod_findings(file: JobFile, tried: Iterable[_TriedPod]) -> list[FitFinding]
 
 
 def _waits_for(file: JobFile, message: str) -> str:
-    """Return the object in the file without which a pod cannot be created; "" if there is none."""
+    """Return the object that the API error `message` reports as missing, if the file contains it;
+    else "".
+    """
     for kind in (SERVICE_ACCOUNT, PRIORITY_CLASS, RUNTIME_CLASS):
         for name in file.of_kind(kind):
             if "found" in message and kind.lower() in message.lower() and name in message:

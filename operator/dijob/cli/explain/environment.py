@@ -1,8 +1,9 @@
 """Computes the environment variables of a pod's processes.
 
-Three programs set them: the operator writes them into the pod, the kubelet resolves references, and
-the launcher adds the variables of the peer list. This module renders the pod with the operator's
-code, and imitates the other two. `kubectl dijob local` starts its processes with the result.
+Three programs set these variables: the operator writes them into the pod, the kubelet resolves
+references, and the launcher adds the variables of the peer list. This module renders the pod with
+the operator's code, and imitates the other two. `kubectl dijob local` starts its processes with the
+result.
 """
 
 import re
@@ -102,7 +103,7 @@ class MainProcess:
 
     @property
     def public(self) -> tuple[Variable, ...]:
-        """The variables that a program may read, which excludes internal variables."""
+        """The variables that a program may read. Internal variables are excluded."""
         return tuple(one for one in self.variables if not one.name.startswith(_INTERNAL))
 
 
@@ -117,8 +118,8 @@ def main_process(job: DIJob, place: PodPlace, options: Options) -> MainProcess:
         names.ANNOTATION_IPS: place.addresses.text,
         **annotations.made_of(gang, place.addresses),
     }
-    # The operator adds the peer list to the annotations of a running pod, so the rendered pod lacks
-    # the list, and it is added here.
+    # The operator adds the peer list to the annotations of a running pod. The rendered pod lacks
+    # the list, so the list is added here.
     made["metadata"]["annotations"] |= listed
     # A variable that the template sets is never overwritten.
     users = {str(one.get("name")) for one in objects_in(pod_set.main_container.get("env"))}

@@ -1,4 +1,4 @@
-"""Judges whether the objects that pods refer to exist and meet the pods' needs. No I/O."""
+"""Judges whether the objects to which pods refer exist and meet the needs of the pods. No I/O."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -72,7 +72,7 @@ def default_class(classes: Iterable[Body]) -> Body | None:
 
 
 def merge_findings(findings: Iterable[FitFinding]) -> list[FitFinding]:
-    """Return the findings, with all objects that have no problem merged into one line."""
+    """Return the findings. All objects without a problem are merged into one line."""
     good, others = list[FitFinding](), list[FitFinding]()
     for one in findings:
         (good if one.verdict == YES else others).append(one)

@@ -1,7 +1,8 @@
-"""Explains why the API server rejects a pod: suggests the correct name for an unknown field, and
-names the fields whose values are not valid quantities.
+"""Explains why the API server rejects a pod.
 
-The API server's error only quotes the unknown name, and names no field for an invalid quantity.
+This module suggests the correct name for an unknown field, and names the fields whose values are
+not valid quantities. The API server's error only quotes the unknown name, and names no field for an
+invalid quantity.
 """
 
 import re

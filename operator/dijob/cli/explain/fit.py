@@ -107,7 +107,8 @@ def into_nodes(
     specs: Sequence[Body], minimum: int, places: Sequence[NodeRoom], together: int = 0
 ) -> FitFinding:
     """Return whether all pods, or at least the minimum to start the job, currently fit on the
-    nodes. `together` is how many pods must fit at the same time before any of them gets a node.
+    nodes. `together` is the number of pods that must fit at the same time before any of them gets a
+    node.
 
     Each pod is placed on the first node that fits. An optimal placement may fit more pods.
     """
@@ -147,7 +148,7 @@ def into_quotas(
     """Return a finding for each quota of the namespace.
 
     `created` contains the kind of each object that is created with the job, except pods. A kind
-    occurs once for each of its objects.
+    with several objects occurs several times.
     """
     counts = Counter(_COUNTED[kind] for kind in created if kind in _COUNTED)
     others = {name: Decimal(count) for name, count in counts.items()}

@@ -54,7 +54,7 @@ def full_name(image: str) -> str:
 def into_images(
     uses: Iterable[tuple[Body, ImageUse]], nodes: Sequence[NodeRoom]
 ) -> list[FitFinding]:
-    """Return a finding for each image that a pod, given by its spec, uses."""
+    """Return a finding for each image. Each of `uses` is a pod's spec and one of its images."""
     found = []
     for spec, use in uses:
         # Labels and taints keep a pod off a node for as long as the node exists.

@@ -1,4 +1,4 @@
-"""Looks up, with the user's permissions, the objects that the pods of a job refer to.
+"""Looks up the objects to which a job's pods refer, with the user's permissions.
 
 Objects in the job's own file count as existing, because `apply` creates them with the job.
 """
@@ -53,12 +53,13 @@ async def check_objects(
     file: JobFile,
     namespace: str,
 ) -> list[FitFinding]:
-    """Return a finding for each kind of object that the user may not read and for each object with
-    a problem, and one finding for all others.
+    """Return one finding for each kind that the user may not read, one for each object with a
+    problem, and one for all other objects.
     """
     look = _Lookup(connection, file, namespace)
     await asyncio.gather(*map(look.check, references))
-    # Several claims without a volume and ephemeral volumes can need the same StorageClass.
+    # Several ephemeral volumes, and several claims without a volume, can need the same
+    # StorageClass.
     classes = {(one.name, one.user): one for one in look.classes}
     await asyncio.gather(*map(look.check, classes.values()))
     return [*merge_findings(look.found), *look.not_permitted()]
@@ -96,7 +97,8 @@ class _Lookup:
         for kind, names in self.denied.items():
             row = REFERENCED[kind]
             where = f" in namespace {self.namespace}" if row.namespaced else ""
-            # The default StorageClass has no name until it is found, so a description replaces it.
+            # The default StorageClass has no name until it is found, so "the default" is shown
+            # instead.
             listed = ", ".join(sorted(name or "the default" for name in names))
             text = (
                 f"{kind} {listed}: you lack permission to read {row.plural}{where},"

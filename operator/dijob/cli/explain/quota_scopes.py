@@ -23,7 +23,7 @@ def scopes_of(quota: Body) -> list[Body]:
 
 
 def contains(scopes: Sequence[Body], pod: Body) -> bool | None:
-    """Return whether all scopes contain a pod, given by its spec; None if a scope is unknown."""
+    """Return whether all scopes contain the pod with this spec; None if a scope is unknown."""
     found = [_is_in(scope, pod) for scope in scopes]
     return None if None in found else all(found)
 

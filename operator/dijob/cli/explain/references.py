@@ -32,9 +32,9 @@ _SEVERITY: Final = (YES, UNKNOWN, NO)
 class ObjectReference:
     """An object that pods need.
 
-    `missing` is the verdict if the object does not exist. Its data must contain `keys`. `pods` is
-    the number of pods that refer to the object. `user` describes the claim or volume that refers
-    to a StorageClass. A StorageClass without a name is the cluster's default class.
+    `missing` is the verdict if the object does not exist. The object's data must contain `keys`.
+    `pods` is the number of pods that refer to the object. `user` describes the claim or volume that
+    refers to a StorageClass. A StorageClass without a name is the cluster's default class.
     """
 
     kind: str
@@ -55,7 +55,7 @@ class ObjectReference:
 
 
 def references_of(pods: Iterable[tuple[Body, int]]) -> list[ObjectReference]:
-    """Return the references of pods, given as pairs of a spec and the number of pods with it."""
+    """Return the references of pods. Each pair is a spec and the number of pods with this spec."""
     found: dict[tuple[str, str], ObjectReference] = {}
     for spec, count in pods:
         own: dict[tuple[str, str], ObjectReference] = {}

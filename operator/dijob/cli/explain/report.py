@@ -143,7 +143,7 @@ def engine_object(job: DIJob, options: Options) -> Data | None:
 
 
 def _drain_limits(job: DIJob) -> list[Data]:
-    """Return, for each budget, how many ranks node drains may stop at the same time."""
+    """For each budget, return the number of ranks that node drains may stop at the same time."""
     return [
         {"budget": one.name, "task": one.task, "maxUnavailable": one.most}
         for one in budget.wanted_budgets(job)
@@ -195,14 +195,14 @@ def pod_specs(job: DIJob, options: Options) -> Iterator[Data]:
 
 
 def server_specs(job: DIJob, options: Options) -> Iterator[Data]:
-    """Yield the spec of the job's own Redis server, which needs a node and quota, too."""
+    """Yield the spec of the job's Redis server, which also needs a node and quota."""
     if job.server:
         yield redis.server_manifests(job, options)[-1]["spec"]
 
 
 def created_kinds(job: DIJob, options: Options) -> list[str]:
     """Return the kind of each object that the operator creates for the job, except rank pods. A
-    kind occurs once for each of its objects.
+    kind with several objects occurs several times.
     """
     return [one["kind"] for one in _created_objects(job, options) if not one["rank"]]
 

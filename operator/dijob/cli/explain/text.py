@@ -83,7 +83,7 @@ def _format_dials(pod: Data) -> str:
 
 def _rendezvous_lines(pods: Sequence[Data]) -> Iterator[str]:
     """Yield the addresses at which the processes of torch or OneFlow rendezvous. If only some tasks
-    have such an address, the lines name these tasks, whose ranks restart together.
+    have such an address, the lines name these tasks. The ranks of such a task restart together.
     """
     places = dict[str, list[Data]]()
     for pod in pods:

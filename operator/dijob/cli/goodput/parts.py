@@ -24,7 +24,7 @@ class Kind(StrEnum):
     WAITING = "waiting"
 
 
-# The descriptions of interruptions that no lost rank caused.
+# The descriptions of interruptions that were not caused by a lost rank.
 _CAUSES: Final = {
     AddressesReady.Scaled.name: "restart with a new size",
     AddressesReady.BrokerLost.name: "lost Redis server",

@@ -32,7 +32,7 @@ def format_sentence(spent: TimeSpent) -> str:
 
 
 def _at(part: TimePart, spent: TimeSpent) -> str:
-    """Return when a part began, with the date unless it is the day on which counting began."""
+    """Return the time at which a part began, without the date if counting began on the same day."""
     began, since = parse_time(part.began), parse_time(spent.since)
     if not (began and since):
         return ""

@@ -124,8 +124,8 @@ def name_log(tail: LogTail) -> str:
 
 
 def measure_record(one: JobRecord, at: datetime) -> TimeSpent | None:
-    """Return how a recorded job had spent its time when it ended, or by the time `at` if it has not
-    ended; None if this is unknown.
+    """Return how a recorded job had spent its time when it ended; None if this is unknown. For a
+    job that has not ended, return this for the time `at`.
     """
     status = Status(goodput=one.goodput)
     known = one.goodput is not None

@@ -193,10 +193,10 @@ class _Owners:
 
 
 def _find_owners(sockets: Sockets, dials: Iterable[Dials], rank: int) -> _Owners:
-    """Return the owners of a rank's connections, which are recognized by the ports of the workers.
+    """Return the owners of a rank's connections. The ports of the workers identify the owners.
 
-    Workers that no process dials listen too, but `dials` does not contain their ports. The ports of
-    all workers are consecutive, so the missing ones are computed from a known port.
+    Some workers listen although no process dials them, and `dials` does not contain their ports.
+    The ports of all workers are consecutive, so the missing ones are computed from a known port.
     """
     known = {each.to.worker: each.to.port for each in dials if each.to.rank == rank}
     others = [each for each in dials if each.rank == rank]

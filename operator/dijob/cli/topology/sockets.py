@@ -19,8 +19,8 @@ from dijob.names import MAX_WORKERS
 _TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6", "/run/dijob/workers")
 # There is one command for each set of programs that an image may contain: Python, a shell with cat
 # and ls, or only cat. All of these commands print the tables. Python and the shell also print the
-# open sockets of each process, without which the processes of a pod cannot be distinguished.
-# The Python program prints only the rows that matter, because a busy pod has thousands.
+# open sockets of each process. Without these, the processes of a pod cannot be distinguished. The
+# Python program prints only the rows that matter, because a busy pod has thousands.
 _PYTHON: Final = """
 import os
 for name in ("tcp", "tcp6"):
@@ -58,7 +58,7 @@ COMMANDS: Final = (
 _ESTABLISHED: Final = "01"
 _LISTEN: Final = "0A"
 # The kernel doubles the timeout for each retransmission. After this many retransmissions, about 3 s
-# have passed without an acknowledgement, which is longer than a brief loss of packets lasts.
+# have passed without an acknowledgement. A brief loss of packets does not last this long.
 SILENT_AFTER: Final = 4
 
 

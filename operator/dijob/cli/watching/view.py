@@ -41,7 +41,7 @@ def elapsed_time(job: Job, now: datetime) -> str:
 
 
 def edges_in_words(view: Snapshot) -> str:
-    """Describe how many connections should be up, based on which ranks are Ready.
+    """Describe how many connections are probably up, based on the Ready ranks.
 
     The real connections are known only inside the pods (`kubectl dijob topology`).
     """
@@ -84,7 +84,7 @@ def header_lines(view: Snapshot, now: datetime) -> list[str]:
     if known := edges_in_words(view):
         lines.append(known)
     peers = job.condition("PeersReady")
-    # The job's message is often that of PeersReady, which must not be shown twice.
+    # The job's message is often the message of PeersReady, and must not be shown twice.
     if peers and peers.status != "True" and peers.message and peers.message != job.message:
         lines.append(f"peers: {peers.message}")
     if job.progress and job.progress.line:
