@@ -1,6 +1,6 @@
 """Builds and runs the operator.
 
-kopf watches the DIJobs, the operator's own stores watch their children, and a queue calls the
+The DIJobs are watched by kopf, and their children by the operator's own stores. A queue calls the
 reconciler. A standby does all of this except for the reconciliations, so that it can take over
 without reading the cluster first.
 """
@@ -37,8 +37,9 @@ from dijob.process.clock import SYSTEM
 
 log = logging.getLogger(__name__)
 
-# A replica that was a standby for longer than this restarts its watches when it becomes the leader.
-# The node or network failure that stopped the previous leader may have killed these watches too.
+# If a replica was a standby for longer than this, it restarts its watches when it becomes the
+# leader. The node or network failure that stopped the previous leader may have killed these watches
+# too.
 WAITED_SECONDS = 10.0
 
 

@@ -47,8 +47,8 @@ class Start:
 class Request:
     """A job to run.
 
-    `addresses` has one entry per rank, `work` is a temporary folder, `folders` replace volumes that
-    only a cluster has, and `redis` is the address of the job's Redis server.
+    `addresses` has one entry per rank. `work` is a temporary folder, and `folders` replace volumes
+    that only a cluster has. `redis` is the address of the job's Redis server.
     """
 
     job: DIJob

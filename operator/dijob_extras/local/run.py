@@ -80,8 +80,8 @@ class Run:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._pausing: set[int] = set()
         self._ends: asyncio.Queue[tuple[ProcessGroup, int] | LocalRunEnd] = asyncio.Queue()
-        # Ranks to restart. None of these ranks starts before all of them have exited, because a
-        # rank of the new world must not meet a rank of the old world.
+        # Ranks to restart. None of these ranks starts before all of them have exited. Otherwise, a
+        # rank of the new world could meet a rank of the old world.
         self._again: set[int] = set()
         self._failures: dict[int, int] = {}
         self._interrupted = False

@@ -105,7 +105,8 @@ READ: Final = frozenset(
         "container-workdir",
     ]
 )
-# Options that ask for what a pod does anyway, or that have no meaning for a pod. They need no note.
+# Options that ask for what a pod does anyway, or that have no meaning for a pod. These options need
+# no note.
 NEEDLESS: Final = frozenset(
     [
         "unbuffered",

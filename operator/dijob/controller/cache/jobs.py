@@ -13,7 +13,7 @@ from dijob.api.numbers import parse_natural
 from dijob.controller.queue.workqueue import Key
 from dijob.process.clock import SYSTEM, Clock
 
-# A job that was last received longer ago than this is read again before its children are changed.
+# If a job was last received longer ago than this, it is read again before its children are changed.
 OLD_SECONDS = 10.0
 
 
@@ -63,7 +63,7 @@ class Jobs:
         return (namespace, name) if self.key_of(uid) == (namespace, name) else None
 
     def is_old(self, key: Key) -> bool:
-        """Whether the job was last received over OLD_SECONDS ago, so it may be outdated."""
+        """Whether the job was last received more than OLD_SECONDS ago, so it may be outdated."""
         return self._clock.monotonic() - self._heard.get(key, 0.0) > OLD_SECONDS
 
     def is_certain(self, key: Key) -> bool:

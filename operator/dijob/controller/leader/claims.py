@@ -118,8 +118,8 @@ class Claims:
 
     def _see(self, namespace: str, found: Record) -> None:
         """Record a claim that has just been read."""
-        # As in leader election, no wall clocks are compared: a claim is stale if this process has
-        # not seen it change for STALE_SECONDS of its own monotonic time.
+        # As in leader election, no wall clocks are compared. A claim is stale if this process has
+        # not seen it change for STALE_SECONDS, measured with the process's own monotonic clock.
         now = self._clock.monotonic()
         before, since = self._seen.get(namespace, (None, now))
         if before != found:

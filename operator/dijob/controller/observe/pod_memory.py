@@ -30,7 +30,7 @@ class PodMemory:
     probes: dict[Probe, str] = field(default_factory=dict)
 
     def saw_pods(self, pods: Collection[Pod], now: datetime) -> None:
-        """Note which pods report a problem, and forget pods that are gone."""
+        """Record which pods report a problem, and forget pods that are gone."""
         complaining = (pod.uid for pod in pods if is_retried(pod.complaint))
         self.noticed = {uid: self.noticed.get(uid, now) for uid in complaining}
         # The memory lives as long as the job, whose pods may be replaced any number of times.

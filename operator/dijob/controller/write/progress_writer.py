@@ -1,10 +1,10 @@
 """Keeps the newest progress that the launchers of each job have reported, and writes it to the
 job's status.
 
-Programs report often, and each write costs the API server a write of the whole job and an event for
-all of its watchers. So a job's progress is written only if it has changed, at most every
-INTERVAL_SECONDS, and the writes of all jobs share one rate limit (docs/decisions/062). Status
-writes that the operator makes anyway contain the newest progress as well.
+Programs report often. For each write, the API server must store the whole job and send an event to
+all of its watchers. So a job's progress is written only if it has changed, and at most every
+INTERVAL_SECONDS. The writes of all jobs share one rate limit (docs/decisions/062). Status writes
+that the operator makes anyway contain the newest progress as well.
 """
 
 import asyncio
@@ -29,8 +29,8 @@ from dijob.process.clock import Clock
 
 log = logging.getLogger(__name__)
 
-# The shortest time between two writes of one job's progress. A process passes its values on after
-# 1 s, and a launcher after 3 s and a tick of 1 s, so a value in a status is at most 15 s old.
+# The shortest time between two writes of one job's progress. A process passes on its values after 1
+# s, and a launcher after 3 s and a tick of 1 s. So a value in a status is at most 15 s old.
 INTERVAL_SECONDS = 10.0
 LOOK_SECONDS = 0.5
 # The number of jobs whose progress is written in each round: 20 writes per second for all jobs
@@ -96,7 +96,7 @@ class ProgressWriter:
         return {"progress": self._dump(known, (self.jobs.get(key) if key else None) or {})}
 
     def wrote(self, uid: str, part: Mapping[str, Any]) -> None:
-        """Note that a part from `status_part` has been stored."""
+        """Record that a part from `status_part` has been stored."""
         known = self._known.get(uid)
         if known is None or "progress" not in part:
             return
@@ -143,8 +143,8 @@ class ProgressWriter:
         # again.
         self._known[uid].due = self._clock.monotonic() + self._interval()
         # The response becomes the known state of the job without a reconciliation. So it must not
-        # contain a change that the watch has not delivered yet: the event about this change would
-        # bring nothing new, and the change would not be reconciled.
+        # contain a change that the watch has not delivered yet. The event about this change would
+        # bring nothing new, so the change would not be reconciled.
         precondition = {"uid": uid, "resourceVersion": body["metadata"]["resourceVersion"]}
         patch = {"metadata": precondition, "status": part}
         try:

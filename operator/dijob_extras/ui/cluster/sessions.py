@@ -36,8 +36,8 @@ MOST_STREAMS: Final = 24
 # Progress curves are kept for this many jobs in total, for all users together. Each job takes at
 # most 0.5 MB.
 _MOST_MEMORIES: Final = 200
-# Maximum number of unknown credentials that are checked at the same time. It keeps a client that
-# guesses tokens from overloading the API server.
+# Maximum number of unknown credentials that are checked at the same time. Without this limit, a
+# client that guesses tokens could overload the API server.
 _MOST_CHECKS: Final = 8
 _CHECK_SECONDS: Final = 10.0
 # How often an open stream asks whether the user still has the permissions.
