@@ -69,8 +69,8 @@ async def run_operator(settings: Settings) -> None:
     # The garbage collector blocks the event loop: a collection took 38 ms with 50,000 new objects
     # and 190 ms with a million. A list of pods can consist of a million Python objects without
     # reference cycles. With 4,000 pods, the search for cycles took half of the start-up time. So
-    # imported objects are excluded, the young generations are small, and a full collection is rare
-    # (once per 30 million surviving objects).
+    # imported objects are excluded, and the young generations are small. A full collection is rare:
+    # once per 30 million surviving objects.
     gc.freeze()
     gc.set_threshold(10_000, 2, 1_000)
     async with join_election(settings.kubeconfig, settings.lease) as leads:

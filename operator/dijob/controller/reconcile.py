@@ -1,9 +1,9 @@
 """Reconciles one job: observe, plan, act, write the status.
 
-This module is the only caller of the plan. The order of the steps matters. The status that results
-from the actions is written after them, and no action relies on a status that is not stored yet. So
-the operator can be killed between any two requests, and the next process continues from the objects
-alone.
+This module is the only caller of the plan. The order of the steps matters. The actions are executed
+first, and then the status that results from them is written. No action relies on a status that is
+not stored yet. So the operator can be killed between any two requests, and the next process
+continues from the objects alone.
 """
 
 import logging

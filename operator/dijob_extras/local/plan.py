@@ -1,7 +1,7 @@
 """Computes the command, the variables and the working directory of each rank.
 
-All of these come from `explain`, which renders the pod with the operator's code and resolves what
-the kubelet and the launcher would set.
+All of these come from `explain`. It renders the pod with the operator's code, and resolves what the
+kubelet and the launcher would set.
 """
 
 import os

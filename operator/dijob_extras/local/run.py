@@ -1,7 +1,7 @@
 """Runs the ranks until the job has finished, and leaves no process behind.
 
-Program exits, deadlines and signals go through one queue, so that they are handled one after the
-other, as in a reconciliation of the operator.
+The exits of programs, deadlines and signals all go through one queue. So they are handled one after
+the other, as in a reconciliation of the operator.
 """
 
 import asyncio

@@ -31,7 +31,7 @@ def command(script: str, to: str, **chosen: Any) -> None:
 
     Each srun task becomes a pod. The number of tasks (--ntasks, or --nodes x --ntasks-per-node)
     becomes replicas. Each pod gets the CPUs, memory and GPUs of a task. The program torchrun gets
-    the variables of `runtime: torch`. Without `--platform slurm`, ditask gets the variables of
+    the variables of `runtime: torch`. Without `--platform slurm`, ditask gets those of
     `runtime: ditask`. All other programs that srun runs get Slurm's variables (`runtime: slurm`). A
     comment quotes each line without a counterpart, and says what to do. Lines without an effect on
     the program, such as echo and date, are left out. Nothing is created in a cluster. SCRIPT "-" is

@@ -85,7 +85,7 @@ class Children:
         return (*self.stores.values(), *([self.workloads] if self.workloads is not None else ()))
 
     def renew(self) -> None:
-        """Restart all watches: the open ones may be dead without having reported an error."""
+        """Restart all watches: an open watch may be dead without having reported an error."""
         for store in self.watched:
             for reflector in store.reflectors:
                 reflector.renew()

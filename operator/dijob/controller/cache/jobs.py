@@ -29,8 +29,8 @@ class WentBackError(Exception):
     """The resourceVersions of the apiserver have decreased, because etcd was restored from a
     backup.
 
-    Watches deliver nothing until the versions are as high as before, and the operator's stores
-    contain objects that no longer exist. So the operator must restart and list everything again.
+    Watches deliver nothing until the versions are as high as before. The operator's stores contain
+    objects that no longer exist. So the operator must restart and list everything again.
     """
 
     def __init__(self, what: str, version: str, known: int) -> None:

@@ -6,8 +6,8 @@ namespace can claim it without serving it. A false claim stops the operator only
 A claim for the whole cluster could stop the operator everywhere, so there is no such claim
 (docs/decisions/028).
 
-It does no harm if a claim is observed late. If two operators write to the same object, the
-apiserver rejects one of the writes, because each write carries the resourceVersion.
+A claim that is observed late does no harm. If two operators write to the same object, the apiserver
+rejects one of the writes, because each write carries the resourceVersion.
 """
 
 import asyncio

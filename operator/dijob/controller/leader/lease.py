@@ -136,8 +136,8 @@ class Sight:
         return self._clock.monotonic() - self._since >= LEASE_SECONDS
 
     def not_answered(self) -> None:
-        """Extend the wait after a failed read: the leader may be cut off from the apiserver too,
-        and gets BACK_SECONDS to renew after the outage.
+        """Extend the wait after a failed read. The leader may be cut off from the apiserver too.
+        After the outage, it gets BACK_SECONDS to renew the Lease.
         """
         self._since = max(self._since, self._clock.monotonic() - LEASE_SECONDS + BACK_SECONDS)
 

@@ -118,8 +118,8 @@ class JobMemory:
         """Forget rejections and events about pods that are gone.
 
         If a node did not admit a pod, the pod's message is kept until a pod of that name has an
-        address. A pod that is not admitted fails at once and is replaced, so the reason would
-        otherwise disappear with it.
+        address. Otherwise, the reason would disappear with the pod, because a pod that is not
+        admitted fails at once and is replaced.
         """
         for pod in pods:
             if (creation := self.creations.get(pod.name)) is None:

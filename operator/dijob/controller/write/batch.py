@@ -1,8 +1,8 @@
 """The state that the creations of one reconciliation share.
 
-A job can have 1,500 pods. If the apiserver rejects the first pod, for example because of a quota or
-a missing service account, it rejects the others for the same reason. The others are then skipped,
-and get the same error.
+A job can have 1,500 pods. If the apiserver rejects the first pod, it rejects the others for the
+same reason, for example a quota or a missing service account. The others are then skipped, and get
+the same error.
 """
 
 import asyncio

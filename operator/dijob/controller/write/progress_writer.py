@@ -76,8 +76,8 @@ class ProgressWriter:
         # A launcher sends its values again when it connects to a new operator.
         if values == known.values:
             return
-        # A learner that hangs still reports that it is waiting. `time` is the time of its last
-        # progress, so that an autoscaler does not add collectors because of such reports.
+        # A learner that hangs still reports that it is waiting. `time` is the time of the learner's
+        # last progress. So an autoscaler does not add collectors because of these reports.
         moved = self._clock.now() - timedelta(seconds=report.idle_seconds or 0)
         known.values, known.time, known.fresh = values, format_time(moved), True
 
@@ -104,8 +104,8 @@ class ProgressWriter:
         known.fresh = known.time != part["progress"]["time"] or known.values != _dump_back(part)
 
     def newest(self, job: Metadata) -> JobProgress:
-        """Return the newest progress of a job, without that of its ranks. This progress may not
-        have been written yet, or an earlier operator or the HTTP server may have written it.
+        """Return the newest progress of a job, without the progress of its ranks. This progress may
+        not have been written yet, or an earlier operator or the HTTP server may have written it.
         """
         stored = read_progress(self.jobs.get((job.namespace, job.name)))
         known = self._known.get(job.uid)

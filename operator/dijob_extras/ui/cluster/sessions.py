@@ -1,8 +1,8 @@
 """The users who have the page open: the connection and the watches of each.
 
 Nothing is shared between users. The tabs of one user share a watch of the jobs. A watch ends with
-the last tab that shows it, and a connection ends with the last request of its user, so no
-credentials are kept.
+the last tab that shows it. A connection ends with the last request of its user, so no credentials
+are kept.
 """
 
 import asyncio
