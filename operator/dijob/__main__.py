@@ -184,8 +184,8 @@ def _enum_option(
     default=False,
     show_default=True,
     help=(
-        "Keep a job with ttlSecondsAfterFinished until the history (python -m dijob.history) has"
-        " recorded it, but for at most an hour after that time has expired."
+        "When ttlSecondsAfterFinished has expired, keep the job until the history (python -m"
+        " dijob.history) has recorded it, but for at most an hour."
     ),
 )
 @click.option(

@@ -4,8 +4,8 @@ The operator and the programs in a pod can have different versions, because runn
 changed by an upgrade. So these values are a contract. A pod must have the following for the
 programs to work (core/render/launcher.py):
 
-- `DIR`, an emptyDir, is mounted in the gate and in the main container. It contains the programs
-  (`BIN_DIR`), either copied or as a mount of the launcher's image. The launcher writes
+- `DIR`, an emptyDir, is mounted in the gate and in the main container. `DIR` contains the
+  programs (`BIN_DIR`), as copies or as a mount of the launcher's image. The launcher writes
   `topology.json` there.
 - `POD_DIR`, a downwardAPI volume, is mounted in both containers. `ANNOTATIONS_FILE` has all
   annotations of the pod. Without a launcher, `TOPOLOGY_FILE` has the topology.
@@ -32,8 +32,8 @@ LAUNCH: Final = f"{BIN_DIR}/launch"
 # A path in the launcher's own image. All binaries in that image are in the root directory.
 INSTALL: Final = "/install"
 # Kubernetes' default grace period. The launcher waits this long between SIGTERM and SIGKILL, unless
-# the pod has a different grace period (run/launch.go, DIJOB_KILL_SECONDS). So a program has as much
-# time to save a checkpoint as when its pod is deleted.
+# the pod has a different grace period (run/launch.go, DIJOB_KILL_SECONDS). So a program has the
+# same time to save a checkpoint as it has when its pod is deleted.
 KILL_SECONDS: Final = 30
 # The launcher's variable for the pod's restart policy. With OnFailure, the launcher waits after a
 # failure until the operator has counted the failure (run/record.go). Older launchers do not wait.

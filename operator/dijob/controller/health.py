@@ -1,8 +1,9 @@
 """Serves /livez, /readyz and /metrics, and if enabled, the progress of each job.
 
-/livez fails if a watch has stopped while the apiserver responds to other requests, because
-restarting the process helps in that case. /readyz fails until the initial lists are complete.
-kopf's own liveness endpoint is not used, because it always returns 200 (kopf issue 1276).
+The check /livez fails if a watch has stopped while the apiserver responds to other requests,
+because a restart of the process helps in that case. The check /readyz fails until the initial lists
+are complete. The liveness endpoint of kopf is not used, because it always returns 200 (kopf issue
+1276).
 """
 
 import asyncio

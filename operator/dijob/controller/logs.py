@@ -1,7 +1,7 @@
 """Configures the operator's log: human-readable lines, or JSON for programs.
 
-kopf's own JSON format is not used: it omits the name of the logger and, in lines that the operator
-itself logs, the job.
+The JSON format of kopf is not used, because it omits the name of the logger. It also omits the job
+in lines that the operator itself logs.
 """
 
 import json
@@ -60,8 +60,8 @@ def configure(level: str, log_format: LogFormat) -> None:
         for handler in logging.getLogger().handlers:
             handler.setFormatter(JsonLines())
     make_safe(logging.getLogger())
-    # Otherwise Python itself would print warnings and uncaught exceptions, neither as JSON nor
-    # sanitized (safe_lines.py).
+    # Otherwise, Python itself would print warnings and uncaught exceptions. They would not be
+    # formatted as JSON, and not be sanitized (safe_lines.py).
     logging.captureWarnings(True)
     sys.excepthook = _log_uncaught
 

@@ -1,6 +1,6 @@
 """Builds and runs the operator.
 
-kopf watches the DIJobs, the operator's own stores watch their children, and a queue calls the
+The DIJobs are watched by kopf, and their children by the operator's own stores. A queue calls the
 reconciler. A standby does all of this except for the reconciliations, so that it can take over
 without reading the cluster first.
 """
@@ -37,8 +37,9 @@ from dijob.process.clock import SYSTEM
 
 log = logging.getLogger(__name__)
 
-# A replica that was a standby for longer than this restarts its watches when it becomes the leader.
-# The node or network failure that stopped the previous leader may have killed these watches too.
+# If a replica was a standby for longer than this, it restarts its watches when it becomes the
+# leader. The node or network failure that stopped the previous leader may have killed these watches
+# too.
 WAITED_SECONDS = 10.0
 
 
@@ -68,8 +69,8 @@ async def run_operator(settings: Settings) -> None:
     # The garbage collector blocks the event loop: a collection took 38 ms with 50,000 new objects
     # and 190 ms with a million. A list of pods can consist of a million Python objects without
     # reference cycles. With 4,000 pods, the search for cycles took half of the start-up time. So
-    # imported objects are excluded, the young generations are small, and a full collection is rare
-    # (once per 30 million surviving objects).
+    # imported objects are excluded, and the young generations are small. A full collection is rare:
+    # once per 30 million surviving objects.
     gc.freeze()
     gc.set_threshold(10_000, 2, 1_000)
     async with join_election(settings.kubeconfig, settings.lease) as leads:

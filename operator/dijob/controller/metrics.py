@@ -1,8 +1,8 @@
 """The operator's own metrics, served at /metrics.
 
-docs/metrics.md is generated from the help texts (`make crds`), so they are written as sentences for
-the people who operate the cluster. No metric that is enabled by default has a label for the job or
-the pod, because the number of series must not grow with the number of jobs.
+The page docs/metrics.md is generated from the help texts (`make crds`), so they are written as
+sentences for the people who operate the cluster. The metrics that are enabled by default have no
+label for the job or the pod. Otherwise, the number of series would grow with the number of jobs.
 """
 
 import platform
@@ -59,9 +59,8 @@ QUARANTINED = Gauge(
     registry=REGISTRY,
 )
 
-# A transition of a job is counted only by the replica that wrote it to the status. If standbys,
-# which see the same status, counted it too, the transition would be counted twice
-# (docs/decisions/031).
+# A transition of a job is counted only by the replica that wrote it to the status. Standbys see the
+# same status. If they counted the transition too, it would be counted twice (docs/decisions/031).
 START_SECONDS = Histogram(
     "dijob_start_duration_seconds",
     "Time from the creation or resumption of a DIJob until it is Running.",
@@ -78,8 +77,8 @@ RECOVERY_SECONDS = Histogram(
 )
 RESTARTS = Counter(
     "dijob_restarts_total",
-    "Restarts of ranks by cause, which is the reason of the condition AddressesReady when a peer"
-    " list becomes stale. Each loss counts once, however many ranks restart. The cause Crashed"
+    "Restarts of ranks by cause. The cause is the reason of the condition AddressesReady when a"
+    " peer list becomes stale. Each loss counts once, however many ranks restart. The cause Crashed"
     " counts containers that failed and were restarted in their pod.",
     ["cause"],
     registry=REGISTRY,

@@ -1,9 +1,9 @@
 """Reconciles one job: observe, plan, act, write the status.
 
-This module is the only caller of the plan. The order of the steps matters. The status that results
-from the actions is written after them, and no action relies on a status that is not stored yet. So
-the operator can be killed between any two requests, and the next process continues from the objects
-alone.
+This module is the only caller of the plan. The order of the steps matters. The actions are executed
+first, and then the status that results from them is written. No action relies on a status that is
+not stored yet. So the operator can be killed between any two requests, and the next process
+continues from the objects alone.
 """
 
 import logging
@@ -149,9 +149,9 @@ class Reconciler:
         if not decided.actions:
             return min(wait, decided.requeue_after, memory.pods.wait(self._clock.now()))
         # The second plan still has actions. If an action is planned again, it failed with a
-        # conflict: the object has changed, and the watch event about this change usually arrives
-        # within the pause. A new action, such as creating pods after their Service, has become
-        # possible through earlier actions, so it must not wait.
+        # conflict, because the object has changed. The watch event about this change usually
+        # arrives within the pause. A new action, such as creating pods after their Service, has
+        # become possible through earlier actions, so it must not wait.
         return 0.2 if set(asked) & set(decided.actions) else 0.0
 
     async def _plan(self, job: DIJob, memory: JobMemory) -> Plan:
@@ -216,8 +216,8 @@ class Reconciler:
             return False
         if body["metadata"]["uid"] != known.uid:
             self.forget(known.uid)
-        # The result of `put` does not matter: if a watch has delivered this version meanwhile, the
-        # store does not change, but the plan was made from the older version.
+        # The result of `put` does not matter. If a watch has delivered this version meanwhile, the
+        # store does not change. But the plan was made from the older version.
         self.jobs.put(body)
         return _is_known(body["metadata"], known)
 

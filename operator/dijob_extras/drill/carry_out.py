@@ -59,7 +59,7 @@ async def _first_state(states: AsyncGenerator[Snapshot], victims: Victims) -> Jo
 
 
 async def _delete_pod(client: AsyncClient, pod: RankPod) -> None:
-    # The uid keeps the API server from deleting a new pod that has the same name.
+    # The uid prevents the API server from deleting a new pod that has the same name.
     body = {"preconditions": {"uid": pod.uid}}
     path = PODS.path_of(client.namespace, pod.name)
     await client.connection.json(ClientRequest("DELETE", path, body))
@@ -68,7 +68,7 @@ async def _delete_pod(client: AsyncClient, pod: RankPod) -> None:
 def _explain_timeout(recovery: Recovery, timeout: float) -> str:
     missing = {
         Stage.DETECTION: "the operator has not noticed the loss",
-        Stage.RESTART: "not all deleted ranks run again",
+        Stage.RESTART: "not all deleted ranks are running again",
         Stage.CONNECTED: "not all ranks are connected",
         Stage.PROGRESS: "all ranks are connected, but the job has not reported progress",
     }

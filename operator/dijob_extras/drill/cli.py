@@ -54,10 +54,10 @@ class DrillOptions(TypedDict):
 def command(where: Where, name: str, **given: Unpack[DrillOptions]) -> None:
     """Delete a rank of a running job on purpose, and measure how the job recovers.
 
-    Each line shows how many seconds after the deletion a stage of the recovery was reached: loss
-    detected, deleted ranks running again, all ranks connected, progress reported. The last line
-    shows how many iterations were lost. For a program that reports no progress, the drill ends when
-    all ranks are connected.
+    Each line shows a stage of the recovery, and the seconds since the deletion. The stages are:
+    loss detected, deleted ranks running again, all ranks connected, progress reported. The last
+    line shows how many iterations were lost. For a program that reports no progress, the drill ends
+    when all ranks are connected.
 
     With --kill node, all ranks on a node are deleted, and the node itself is not changed. The pods
     get their termination grace period. A disruption budget does not prevent a drill. You need

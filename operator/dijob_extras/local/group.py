@@ -20,7 +20,7 @@ DRAIN_SECONDS = 2
 # The exit codes of a shell for a command that is missing, and for one that cannot be executed.
 NOT_FOUND, NOT_RUN = 127, 126
 
-# Number of trailing output lines kept to show how a program ended, like a termination message.
+# The number of last output lines that show how a program ended, like a termination message.
 KEPT_LINES = 40
 
 Line = Callable[[str], None]
@@ -66,7 +66,7 @@ class ProcessGroup:
             self._over = True
 
     async def _run(self) -> int:
-        # asyncio's own pipe is not used, because `Process.wait` would then return only when every
+        # The pipe of asyncio is not used. With it, `Process.wait` would return only when every
         # process has closed the pipe, including processes that have left the group.
         reading, writing = os.pipe()
         try:
@@ -136,7 +136,7 @@ class ProcessGroup:
 def kill_marked(mark: str) -> None:
     """Kill all processes whose mark begins with this text, in any process group.
 
-    Without /proc, such as on macOS, no process is found.
+    Without /proc, for example on macOS, no process is found.
     """
     wanted = f"{MARK}={mark}".encode()
     for folder in Path("/proc").glob("[0-9]*"):

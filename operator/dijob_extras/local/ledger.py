@@ -1,7 +1,7 @@
 """Applies the operator's policies to local processes after a rank has exited. No I/O.
 
 Only the counting is implemented here. The operator's failure accounting is not used, because it is
-designed for pods, which are observed late, and possibly twice (docs/decisions/033).
+designed for pods. Pods are observed late, and possibly twice (docs/decisions/033).
 """
 
 from collections.abc import Set

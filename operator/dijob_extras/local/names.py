@@ -33,8 +33,8 @@ def hosts_lines(gang: Gang, addresses: Sequence[str]) -> list[str]:
 def resolver_prefix(gang: Gang, addresses: Sequence[str], work: Path) -> tuple[str, ...]:
     """Return the words to put before a command so that it can resolve the names.
 
-    The result is empty if the names already resolve. Raises CliError (USAGE) if the user may not
-    create a mount namespace.
+    The result is empty if the names already resolve. Raises CliError (USAGE) if the user is not
+    allowed to create a mount namespace.
     """
     wanted = hosts_lines(gang, addresses)
     if all(_is_resolved(line.split()) for line in wanted):

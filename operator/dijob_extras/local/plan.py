@@ -1,7 +1,7 @@
 """Computes the command, the variables and the working directory of each rank.
 
-All of these come from `explain`, which renders the pod with the operator's code and resolves what
-the kubelet and the launcher would set.
+All of these come from `explain`. It renders the pod with the operator's code, and resolves what the
+kubelet and the launcher would set.
 """
 
 import os
@@ -47,8 +47,8 @@ class Start:
 class Request:
     """A job to run.
 
-    `addresses` has one entry per rank, `work` is a temporary folder, `folders` replace volumes that
-    only a cluster has, and `redis` is the address of the job's Redis server.
+    `addresses` has one entry per rank. `work` is a temporary folder, and `folders` replace volumes
+    that only a cluster has. `redis` is the address of the job's Redis server.
     """
 
     job: DIJob

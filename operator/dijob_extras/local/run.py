@@ -1,7 +1,7 @@
 """Runs the ranks until the job has finished, and leaves no process behind.
 
-Program exits, deadlines and signals go through one queue, so that they are handled one after the
-other, as in a reconciliation of the operator.
+The exits of programs, deadlines and signals all go through one queue. So they are handled one after
+the other, as in a reconciliation of the operator.
 """
 
 import asyncio
@@ -80,8 +80,8 @@ class Run:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._pausing: set[int] = set()
         self._ends: asyncio.Queue[tuple[ProcessGroup, int] | LocalRunEnd] = asyncio.Queue()
-        # Ranks to restart. None of these ranks starts before all of them have exited, because a
-        # rank of the new world must not meet a rank of the old world.
+        # Ranks to restart. None of these ranks starts before all of them have exited. Otherwise, a
+        # rank of the new world could meet a rank of the old world.
         self._again: set[int] = set()
         self._failures: dict[int, int] = {}
         self._interrupted = False

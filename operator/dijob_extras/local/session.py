@@ -79,8 +79,8 @@ def run_job_locally(file: JobFile, choices: Choices) -> LocalRunEnd:
 def _missing_program(starts: tuple[plan.Start, ...]) -> str:
     """Return a message about a program that is missing on this machine, or "".
 
-    Without this check, each rank would be restarted until backoffLimit is exceeded, and the job
-    would still fail.
+    Without this check, each rank would be restarted until backoffLimit is exceeded, and then the
+    job would fail anyway.
     """
     for start in starts:
         program = start.words[0]

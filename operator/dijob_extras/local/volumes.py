@@ -88,9 +88,9 @@ def prepare_folders(
     `given` has folders for volumes that only a cluster provides. Raises CliError (USAGE) for any
     other volume, and for two mounts at one path.
 
-    A mount inside another mount gets a separate folder, and the command's paths lead there. No
-    symbolic link in the outer mount leads to it: the outer mount may be a folder of the user, in
-    which the link could remain after the run.
+    A mount inside another mount gets a separate folder, and the command's paths lead there. A
+    symbolic link in the outer mount is not used: the outer mount may be a folder of the user, and
+    the link could remain there after the run.
     """
     found: dict[str, Path] = {}
     volumes: dict[str, Path] = {}
@@ -150,7 +150,7 @@ def _selected_files(source: Body, kind: str, file: JobFile) -> Iterator[tuple[st
     keys = decode_contents(body)
     items = objects_in(source.get("items")) or [{"key": key, "path": key} for key in keys]
     for item in items:
-        # Kubernetes rejects `..` in a path. Here it would write outside the temporary folder.
+        # Kubernetes rejects `..` in a path. Here, it could lead outside the temporary folder.
         if str(item.get("key")) in keys and ".." not in PurePosixPath(str(item.get("path"))).parts:
             yield str(item.get("path")).lstrip("/"), keys[str(item.get("key"))]
 

@@ -1,7 +1,7 @@
-"""Reads the commands of a batch script that are not steps.
+"""Reads those commands of a batch script that are not steps.
 
 If a command sets variables or the working directory, the DIJob sets them too. Other commands have
-no counterpart in a DIJob, and get a note with advice unless they have no effect on the program.
+no counterpart in a DIJob. If they affect the program, they get a note with advice.
 """
 
 import re
@@ -48,7 +48,8 @@ class Body:
     # Variables whose value the script computes: the first node's address, or a port.
     masters: dict[str, ScriptLine] = field(default_factory=dict)
     ports: dict[str, ScriptLine] = field(default_factory=dict)
-    # Variables whose values refer to variables that exist only in a pod. A shell sets them there.
+    # Variables whose values refer to variables that exist only in a pod. A shell in the pod sets
+    # these values.
     late: dict[str, str] = field(default_factory=dict)
     exported: set[str] = field(default_factory=set)
 

@@ -29,12 +29,13 @@ import click
 def command(script: str, to: str, **chosen: Any) -> None:
     """Convert a Slurm batch script to a DIJob.
 
-    Each srun task becomes a pod. --ntasks (or --nodes x --ntasks-per-node) becomes replicas, and
-    each pod gets the CPUs, memory and GPUs of a task. torchrun gets the variables of
-    `runtime: torch`, and ditask without `--platform slurm` gets those of `runtime: ditask`. All
-    other programs that srun runs get Slurm's variables (`runtime: slurm`). A comment quotes each
-    line without a counterpart, and says what to do. Lines without an effect on the program, such as
-    echo and date, are left out. Nothing is created in a cluster. SCRIPT "-" is standard input.
+    Each srun task becomes a pod. The number of tasks (--ntasks, or --nodes x --ntasks-per-node)
+    becomes replicas. Each pod gets the CPUs, memory and GPUs of a task. The program torchrun gets
+    the variables of `runtime: torch`. Without `--platform slurm`, ditask gets those of
+    `runtime: ditask`. All other programs that srun runs get Slurm's variables (`runtime: slurm`). A
+    comment quotes each line without a counterpart, and says what to do. Lines without an effect on
+    the program, such as echo and date, are left out. Nothing is created in a cluster. SCRIPT "-" is
+    standard input.
 
     \b
     Example:

@@ -56,8 +56,8 @@ class SlurmCommand:
     """The command of the pods.
 
     Either `words` is the command, or `line` is a command line for a shell. `workers` is the number
-    of processes per pod (None if unknown), `env` has the variables that the command needs in
-    addition to the script's, and `image` is the image that the command names, or "".
+    of processes per pod (None if unknown). `env` has the variables that the command needs in
+    addition to the script's. `image` is the image that the command names, or "".
     """
 
     runtime: Runtime
@@ -169,8 +169,8 @@ def _count_processes(value: str, pods: Shape) -> int:
 def _derive_variables(
     words: Iterable[str], body: Body, pods: Shape, runtime: Runtime, name: str
 ) -> dict[str, str]:
-    """Return the variables that the command reads and that Slurm would set, but that the runtime
-    does not set.
+    """Return the variables that Slurm would set and the command reads, without those that the
+    runtime sets.
 
     Only variables whose values can be derived from the script are returned.
     """
@@ -187,7 +187,7 @@ def _derive_variables(
     }
     found = {name: known[name] for name in sorted(read & known.keys()) if known[name]}
     if runtime is Runtime.TORCH:
-        return found  # it sets MASTER_ADDR and MASTER_PORT itself
+        return found  # this runtime sets MASTER_ADDR and MASTER_PORT itself
     # Rank 0 takes the place of the first node.
     masters = {one: f"{name}-0" for one in body.masters if one in read | body.exported}
     ports = {one: str(MASTER_PORT) for one in body.ports if one in read | body.exported}

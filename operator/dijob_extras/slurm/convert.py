@@ -77,7 +77,7 @@ def _drop_pod_counts(
     if not step.once or not any(name in given for name in _COUNTS):
         return given
     advice = (
-        "Slurm runs a command without srun once, on the first node, so the job has one pod. To run"
+        "Without srun, Slurm runs a command once, on the first node, so the job has one pod. To run"
         " it on all nodes, put srun before it and convert the script again"
     )
     notes.add(step.line.number, step.line.text, advice)

@@ -1,4 +1,4 @@
-"""Classifies the commands of a batch script that are not steps."""
+"""Classifies those commands of a batch script that are not steps."""
 
 import re
 from typing import Final
@@ -9,7 +9,8 @@ _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
 SOFTWARE: Final = frozenset(
     {"module", "ml", "conda", "mamba", "micromamba", "source", ".", "spack"}
 )
-# Commands that have no effect on the program, such as messages of the script. They need no note.
+# Commands that have no effect on the program, such as messages of the script. These commands need
+# no note.
 NOTHING: Final = frozenset({"set", "wait", "exit", "date", "echo", "hostname", "printf", "trap"})
 _PREPARE: Final = SOFTWARE | NOTHING | {"cd", "export", "mkdir", "ulimit", "unset", "eval"}
 

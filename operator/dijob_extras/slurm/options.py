@@ -1,7 +1,7 @@
 """The options of sbatch and srun (man sbatch, man srun; Slurm 23.11).
 
-The tables contain their short names, distinguish flags from options with a value, and give advice
-for options without a corresponding field of a DIJob.
+The tables contain the short names of the options, and distinguish flags from options with a value.
+They also give advice for options without a corresponding field of a DIJob.
 """
 
 from collections.abc import Mapping
@@ -105,7 +105,8 @@ READ: Final = frozenset(
         "container-workdir",
     ]
 )
-# Options that ask for what a pod does anyway, or that have no meaning for a pod. They need no note.
+# Options that ask for what a pod does anyway, or that have no meaning for a pod. These options need
+# no note.
 NEEDLESS: Final = frozenset(
     [
         "unbuffered",

@@ -15,7 +15,7 @@ from dijob.cli.errors import CliError, Exit
 from dijob_extras.slurm.options import FLAGS, SHORT
 
 # A command substitution, or a quoted text. The limit on the length of a substitution keeps the time
-# linear: otherwise the search would run to the end of the text for each `$(` that is never closed.
+# linear. Otherwise, the search would run to the end of the text for each `$(` that is never closed.
 _QUOTED: Final = (
     r"""\$\((?:[^()]|\([^()]{0,500}\)){0,500}\)|`[^`]*`|\\.|'[^']*'|"(?:\\.|[^"\\])*\""""
 )

@@ -46,7 +46,9 @@ def _count_or_default(given: Given, name: str, otherwise: int) -> int:
 
 
 def _memory_per_pod(given: Given, here: int, cpus: int, graphics: int, notes: Notes) -> str:
-    """Return the memory of a pod. --mem is per node, and the other options per CPU or GPU."""
+    """Return the memory of a pod. The option --mem is per node, and the other options are per CPU
+    or GPU.
+    """
     # The memory of a node is shared by its tasks.
     factors = {"mem-per-cpu": max(1, cpus), "mem-per-gpu": max(1, graphics), "mem": 1 / here}
     for name, factor in factors.items():

@@ -1,7 +1,7 @@
 """Writes the DIJob as a file, with a comment for each line of the script that has no counterpart.
 
-The notes are comments at the top of the file rather than messages on stderr, so that they are still
-there when the file is edited or reviewed later.
+The notes are comments at the top of the file, not messages on stderr. So they are still available
+when the file is edited or reviewed later.
 """
 
 import re

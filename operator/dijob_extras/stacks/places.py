@@ -1,7 +1,7 @@
 """Groups the ranks' processes by their position in the program. No I/O.
 
-A job that hangs usually has many processes at one position, which wait for a few processes at
-another position. The groups show that at a glance, while the stacks of hundreds of threads do not.
+In a job that hangs, many processes at one position usually wait for a few processes at another
+position. The groups show that at a glance, while the stacks of hundreds of threads do not.
 """
 
 from collections import Counter

@@ -76,7 +76,8 @@ class PythonProcess:
     def thread(self) -> Thread | None:
         """The thread that shows the position of the process.
 
-        It is the main thread, unless only another thread is in the program's own code.
+        If only another thread is in the program's own code, it is that thread. Otherwise, it is the
+        main thread.
         """
         first = [one for one in self.threads if one.name == _MAIN] or list(self.threads[:1])
         own = [one for one in (*first, *self.threads) if one.own]

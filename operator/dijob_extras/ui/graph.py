@@ -76,8 +76,8 @@ def _describe_restart(gang: Gang, rank: int) -> str:
 
 
 def rerendezvous_ranks(job: Job) -> frozenset[int]:
-    """Return the ranks of a re-rendezvous in progress, in which the peer list is stale and the next
-    one has not been published.
+    """Return the ranks of a re-rendezvous in progress. During a re-rendezvous, the peer list is
+    stale, and the next one has not been published.
 
     An empty `lastRenewal.ranks` means all ranks.
     """

@@ -1,8 +1,8 @@
 """Access control of the page's server: a token, and the host names of this machine.
 
 Other users of the machine, and any web page in the user's browser, can reach a port on loopback.
-The page sends the token in a header. A cookie would not be safe: browsers send the cookies of
-127.0.0.1 to the servers on all of its ports, which may belong to other users (docs/decisions/036).
+The page sends the token in a header. A cookie would not be safe (docs/decisions/036): browsers send
+the cookies of 127.0.0.1 to all ports of this address, and their servers may belong to other users.
 """
 
 import secrets

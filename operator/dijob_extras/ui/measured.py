@@ -17,7 +17,7 @@ from dijob.core.render.quantities import Amounts
 if TYPE_CHECKING:
     from dijob.client import AsyncClient, RankPod
 
-# More ranks would cost more requests than the page needs.
+# Each rank costs a request, so no more than this many ranks are measured.
 MOST_RANKS: Final = 32
 _CPU: Final = ("cpu.stat", "cpuacct/cpuacct.usage", "cpu,cpuacct/cpuacct.usage")
 _MEMORY: Final = ("memory.current", "memory/memory.usage_in_bytes")
@@ -40,7 +40,7 @@ _MOST_DIGITS: Final = 20
 
 @dataclass(frozen=True)
 class GpuUse:
-    """How busy a GPU is in percent, and how much of its memory (bytes) is in use."""
+    """The use of a GPU in percent, and of its memory in bytes."""
 
     busy: int
     memory: Decimal
@@ -124,8 +124,8 @@ def _first_number(sections: Mapping[str, Sequence[str]], names: Iterable[str]) -
 def _find_value(
     sections: Mapping[str, Sequence[str]], names: Iterable[str], keys: Iterable[str]
 ) -> Decimal | None:
-    """Return the value of the first of the keys that is present in a file with lines of the form
-    `KEY VALUE`.
+    """Search files with lines of the form `KEY VALUE`, and return the value of the first key that
+    is present.
     """
     for name in names:
         values = dict(line.split(" ", 1) for line in sections.get(name, ()) if " " in line)

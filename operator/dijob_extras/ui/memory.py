@@ -16,8 +16,8 @@ from dijob.pod import RENEWAL_CODE
 # fits into memory.
 MOST_POINTS: Final = 1000
 MOST_STEPS: Final = 200
-# How long a rank is shown as failed. Its container may be running again within a second, too soon
-# for a user to notice.
+# How long a rank is shown as failed. The rank's container may be running again within a second,
+# before a user notices the failure.
 FELL_SECONDS: Final = 4.0
 
 
@@ -67,7 +67,7 @@ class JobMemories:
     _known: dict[str, PageMemory] = field(default_factory=dict)
 
     def find(self, key: str, now: datetime) -> PageMemory:
-        """Return the memory of a job. It is empty if the job is new."""
+        """Return the memory of a job. The memory is empty if the job is new."""
         found = self._known.pop(key, None) or PageMemory(format_time(now))
         # A dict keeps the order of insertion, so the first key is the one to forget.
         self._known[key] = found

@@ -1,4 +1,4 @@
-"""The page's data about jobs of the history, which may have been deleted."""
+"""The page's data about jobs of the history. These jobs may have been deleted."""
 
 import asyncio
 from collections.abc import Sequence
@@ -63,7 +63,7 @@ async def _wait() -> Messages:
 
 
 async def _read_logs(reader: HistoryReader, record: JobRecord) -> tuple[list[LogTail], str]:
-    """Return the logs of a job, or the reason why the user may not see them."""
+    """Return the logs of a job, or the reason why the user is not allowed to see them."""
     try:
         return await reader.read_logs(record.namespace, record.name, record.uid), ""
     except DijobError as error:
@@ -93,7 +93,7 @@ def past_row(one: JobRecord) -> Json:
 
 
 def _needs_action(one: JobRecord) -> bool:
-    """Return whether a job that is not over has a problem that it cannot solve by itself."""
+    """Return whether an unfinished job has a problem that it cannot solve by itself."""
     found = (reasons.find_reason(each.__name__, one.reason) for each in reasons.CATALOGUE)
     entries = (reason.entry for reason in found if reason)
     return not one.over and any(

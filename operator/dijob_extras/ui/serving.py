@@ -22,7 +22,7 @@ _HOST = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Wish:
-    """The options of the command. Port 0 means a free one. With `measure`, the use of resources is
+    """The options of the command. Port 0 means a free port. With `measure`, the use of resources is
     also measured in the pods.
     """
 
@@ -35,7 +35,7 @@ class Wish:
 async def serve_page(client: AsyncClient, wish: Wish) -> None:
     """Serve the page until Ctrl-C. Raises CliError if the port is in use.
 
-    If the jobs cannot be listed, there is nothing to show. Then the error of the list request is
+    If the jobs cannot be listed, there is nothing to show, so the error of the list request is
     raised.
     """
     await client.list(everywhere=wish.everywhere)

@@ -23,8 +23,8 @@ class NamespaceTotal:
     jobs: int = 0
     active: int = 0
     uncounted: int = 0
-    """Jobs whose time or size is unknown, because no operator has counted the time or the spec is
-    invalid.
+    """Jobs whose time or size is unknown, because no operator has counted the time, or because the
+    spec is invalid.
     """
     gpus: int = 0
     """GPUs of the jobs that currently have pods on nodes."""

@@ -1,8 +1,9 @@
 """Reads the resource use of a job's programs from the metrics API, if the cluster serves it.
 
-The API is optional, and users may lack the permission to read it. It also does not report GPUs.
-With `measure`, the missing values are measured in the pods (measured.py). This requires permission
-to run commands in the pods, and each measurement appears in the audit log. So it is off by default.
+The API is optional, and users may lack the permission to read it. The API also does not report
+GPUs. With `measure`, the missing values are measured in the pods (measured.py). A measurement
+requires permission to run commands in the pods, and appears in the audit log. So `measure` is off
+by default.
 """
 
 import asyncio
@@ -75,9 +76,9 @@ def add_measured(
     now: Mapping[str, Measurement],
     before: Mapping[str, Measurement],
 ) -> Usage:
-    """Return the usage from the metrics API (`known`), and add the measurements of each pod, which
-    `now` and `before` contain by pod name. The API's numbers take precedence, because `kubectl top`
-    shows the same ones.
+    """Return the usage from the metrics API (`known`), and add the measurements of each pod. `now`
+    and `before` contain the measurements by pod name. The API's numbers take precedence, because
+    `kubectl top` shows the same numbers.
     """
     found = dict(known)
     for pod in pods:

@@ -35,8 +35,8 @@ MOST_COMMAND: Final = 120
 _NO_PODS: Final = 'resource "pods"'
 # The remedy of a problem from which the job recovers by itself begins with this word.
 _NO_ACTION: Final = "nothing"
-# The second half of the scheduler's message about an unschedulable pod. It repeats the number of
-# nodes, and says that no other pod could be evicted.
+# The second half of the scheduler's message about an unschedulable pod. This half repeats the
+# number of nodes, and says that no other pod could be evicted.
 _PREEMPTION: Final = re.compile(r" preemption: \d+/\d+ nodes are available: [^.]*\.")
 
 

@@ -21,8 +21,8 @@ class Children:
     """One store per watched kind, each with a list and watch per namespace."""
 
     stores: Mapping[str, Informer[Any]]
-    # None if the operator does not use Kueue. Workloads may not be listed yet when all other
-    # objects are (workloads.py).
+    # None if the operator does not use Kueue. When all other objects have been listed, the
+    # Workloads may still be missing (workloads.py).
     workloads: Workloads | None = None
 
     @staticmethod
@@ -35,8 +35,8 @@ class Children:
     ) -> "Children":
         """Create the stores for these namespaces, or for the whole cluster if there are none.
 
-        With `isolates`, the NetworkPolicies of jobs are watched too. With `queues`, so are their
-        Workloads.
+        With `isolates`, the NetworkPolicies of jobs are watched too. With `queues`, the Workloads
+        of jobs are watched too.
         """
         stores = dict[str, Informer[Any]]()
         for kind in CHILDREN.values():
@@ -85,7 +85,7 @@ class Children:
         return (*self.stores.values(), *([self.workloads] if self.workloads is not None else ()))
 
     def renew(self) -> None:
-        """Restart all watches: the open ones may be dead without having reported an error."""
+        """Restart all watches: an open watch may be dead without having reported an error."""
         for store in self.watched:
             for reflector in store.reflectors:
                 reflector.renew()

@@ -13,7 +13,7 @@ from dijob.api.numbers import parse_natural
 from dijob.controller.queue.workqueue import Key
 from dijob.process.clock import SYSTEM, Clock
 
-# A job that was last received longer ago than this is read again before its children are changed.
+# If a job was last received longer ago than this, it is read again before its children are changed.
 OLD_SECONDS = 10.0
 
 
@@ -29,8 +29,8 @@ class WentBackError(Exception):
     """The resourceVersions of the apiserver have decreased, because etcd was restored from a
     backup.
 
-    Watches deliver nothing until the versions are as high as before, and the operator's stores
-    contain objects that no longer exist. So the operator must restart and list everything again.
+    Watches deliver nothing until the versions are as high as before. The operator's stores contain
+    objects that no longer exist. So the operator must restart and list everything again.
     """
 
     def __init__(self, what: str, version: str, known: int) -> None:
@@ -63,7 +63,7 @@ class Jobs:
         return (namespace, name) if self.key_of(uid) == (namespace, name) else None
 
     def is_old(self, key: Key) -> bool:
-        """Whether the job was last received over OLD_SECONDS ago, so it may be outdated."""
+        """Whether the job was last received more than OLD_SECONDS ago, so it may be outdated."""
         return self._clock.monotonic() - self._heard.get(key, 0.0) > OLD_SECONDS
 
     def is_certain(self, key: Key) -> bool:

@@ -1,8 +1,8 @@
 """Keeps a store up to date with one list and watch, like client-go's Reflector.
 
-kopf's own watch has no such store. Nor does kopf report which objects disappeared while its watch
-was interrupted. To find these objects, the Reflector compares each new list with the objects that
-it knew before.
+The watch of kopf has no such store. It also does not report which objects disappeared while it was
+interrupted. To find these objects, the Reflector compares each new list with the objects that it
+knew before.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from dijob.process.clock import Clock
 
 log = logging.getLogger(__name__)
 
-# First and longest pause between retries. With a longest pause of 6 s (plus jitter), changes are
+# First and longest pause between retries. The longest pause is 6 s (plus jitter), so changes are
 # noticed within 10 s after the apiserver becomes reachable again.
 RETRY_SECONDS = (0.2, 6.0)
 # A watch that lasted this long counts as a success, however it ended: the next one starts at once.
@@ -149,8 +149,9 @@ class Reflector:
             try:
                 await self._read_stream(api, found)
             except RequestError as error:
-                # 400 or 422 means that the feature gate WatchList is off, which is the default
-                # before Kubernetes 1.34. After other errors, the next list tries a stream again.
+                # The status 400 or 422 means that the feature gate WatchList is off. This is the
+                # default before Kubernetes 1.34. After other errors, the next list tries a stream
+                # again.
                 self._can_stream = error.status not in (400, 422)
                 log.info(
                     "%s: streaming list failed, listing in pages instead: %s", self._kind, error

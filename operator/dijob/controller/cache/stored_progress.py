@@ -39,8 +39,8 @@ def read_figures(body: Mapping[str, Any] | None) -> dict[str, float]:
 
 
 def recent_figures(body: Mapping[str, Any] | None, now: datetime) -> dict[str, float]:
-    """Return the numbers in the progress of a job, or {} if the job is not running, or if none of
-    the numbers has changed for RECENT_SECONDS.
+    """Return the numbers in the progress of a job. Return {} if the job is not running, or if none
+    of the numbers has changed for RECENT_SECONDS.
     """
     changed = parse_time(read_progress(body).time)
     phase = ((body or {}).get("status") or {}).get("phase")

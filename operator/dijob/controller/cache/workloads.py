@@ -1,7 +1,7 @@
 """The store of the Workloads that the operator creates for Kueue.
 
-The Workloads have a separate store, because a cluster may not serve Kueue's API, or may begin to
-serve it later. Until then, only jobs with a queue have to wait.
+The Workloads have a separate store, because a cluster may lack Kueue's API, or may begin to serve
+it later. Until then, only jobs with a queue have to wait.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class Workloads(Informer[Workload]):
 
     async def run(self, api: Api) -> None:
         """List and watch until canceled. If the cluster does not serve Workloads, or the operator
-        may not read them, try again once a minute.
+        has no permission to read them, try again once a minute.
         """
         while True:
             runs = [asyncio.create_task(one.run(api)) for one in self.reflectors]

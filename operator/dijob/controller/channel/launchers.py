@@ -60,10 +60,10 @@ class _Launcher:
     when the operator noticed that the launcher is running without a connection.
 
     `progress` is the newest progress of the launcher's program, and `moved` is the time (monotonic
-    seconds) when the program last made progress. `asked` identifies the newest request for the
-    stack of the program's main thread since that time ("" if there was none), `told` identifies the
-    newest request that was sent, and `stack` is the answer. If `awaited` is true, the program's
-    first progress must trigger `on_change`.
+    seconds) when the program last made progress. `asked` identifies the newest request since that
+    time for the stack of the program's main thread; "" if there was none. `told` identifies the
+    newest request that was sent. `stack` is the answer. If `awaited` is true, the program's first
+    progress must trigger `on_change`.
     """
 
     report: LauncherReport | None = None
@@ -85,9 +85,9 @@ class _Launcher:
 class Launchers:
     """The launchers by the uid of their pod.
 
-    `on_change` is called with the owner of a pod when there is news about the pod's launcher, and
-    `on_progress` with the progress in a report. If `enabled` is false, this operator has no
-    channel, and no launcher connects.
+    `on_change` is called with the owner of a pod when there is news about the pod's launcher.
+    `on_progress` is called with the progress in a report. If `enabled` is false, this operator has
+    no channel, and no launcher connects.
     """
 
     pods: Store[Pod]
@@ -109,7 +109,7 @@ class Launchers:
         self._since, self._began = self.clock.monotonic(), format_time(self.clock.now())
 
     def listen(self) -> None:
-        """Note that launchers can connect from now on."""
+        """Record that launchers can connect from now on."""
         self._open_since = self.clock.monotonic()
 
     @property
@@ -210,7 +210,7 @@ class Launchers:
         )
 
     def leave(self, pod: Pod, connection: Connection) -> None:
-        """Note that a connection has been closed."""
+        """Record that a connection has been closed."""
         known = self.known.get(pod.uid)
         if known is not None and known.connection is connection:
             known.connection = None
@@ -223,9 +223,9 @@ class Launchers:
         return bool(pod.made.channel_key) and not self._is_silent(pod, self._of(pod))
 
     def send(self, pod: Pod, annotations: Mapping[str, str | None]) -> None:
-        """Send a peer list to a launcher, or keep the list until the launcher connects. A launcher
-        that has not connected in time still gets the list if it connects later, because a kubelet
-        may take a minute to publish an annotation.
+        """Send a peer list to a launcher, or keep the list until the launcher connects. If a
+        launcher connects too late, it still gets the list, because a kubelet may take a minute to
+        publish an annotation.
         """
         known = self._of(pod)
         # The annotations of a list do not include the number of counted failures, so keep it.
@@ -248,9 +248,9 @@ class Launchers:
         return True
 
     def seconds_to_wait(self, pods: Iterable[Pod]) -> float:
-        """Return for how many more seconds a job must not be reconciled, because the operator has
-        just started and launchers of the job's pods may still connect. The result is 0 or less if
-        the job can be reconciled.
+        """Return the seconds to wait before a job is reconciled; 0 or less if the job can be
+        reconciled now. A job must wait if the operator has just started and launchers of the job's
+        pods may still connect.
         """
         if self._since is None or not self.enabled:
             return 0.0
@@ -274,8 +274,8 @@ class Launchers:
         return with_report(pod, report, copy, assumed=assumed)
 
     def _is_orphan(self, pod: Pod) -> bool:
-        """Whether the launcher started before this operator, and the operator knows neither its
-        list nor the state of its program yet.
+        """Whether the launcher started before this operator, and both its list and the state of its
+        program are still unknown.
         """
         known = self.known.get(pod.uid)
         if not pod.made.channel_key or (known is not None and known.report is not None):
@@ -303,15 +303,14 @@ class Launchers:
         return _namespace(pod) in self._blocked
 
     def _note_way(self, pod: Pod, *, blocked: bool) -> None:
-        """Note whether launchers in the namespace of this pod can connect. If they cannot, the
-        operator does not wait for PATIENCE_SECONDS before it sends the lists of the namespace's
-        next pods as annotations.
+        """Record whether launchers in the namespace of this pod can connect. If they cannot, the
+        namespace's next pods get their lists as annotations at once, not after PATIENCE_SECONDS.
         """
         namespace = _namespace(pod)
         if blocked and namespace not in self._blocked:
             self._blocked.add(namespace)
             log.warning(
-                "%s: the launcher of pod %s has not connected to the operator within %.0f s: the"
+                "%s: the launcher of pod %s has not connected to the operator within %.0f s. The"
                 " pods of the namespace get their peer lists as annotations. Check whether a"
                 " NetworkPolicy blocks the connection",
                 pod.owner,

@@ -6,9 +6,9 @@ report meanwhile, it sends another request, and the operator responds to the pre
 So a waiting launcher costs no CPU time and little memory: one protocol object, and no task.
 
 The server responds only to the launchers of a job's own pods. Each pod has a random key in its
-spec, with which the requests of its launcher and the responses are signed. The signature of a
-response also covers the nonce of the request, so an old response cannot be replayed. The address of
-the pod must be the source address of the connection. Nothing secret is sent, so there is no TLS.
+spec. This key signs the requests of the pod's launcher and the responses to them. The signature of
+a response also covers the nonce of the request, so an old response cannot be replayed. The address
+of the pod must be the source address of the connection. No secrets are sent, so there is no TLS.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ MOST_BUFFERED = 16 * 1024 * 1024
 # launcher sends five requests in its lifetime, plus one every 3 s if its program reports progress.
 BURST, PER_SECOND = 20.0, 2.0
 # After the operator starts, all launchers connect within a second. The event loop accepts one
-# connection per turn, so that a new job does not have to wait until the reports of all launchers
+# connection per turn. Otherwise, a new job would have to wait until the reports of all launchers
 # have been read. With 1,000 existing jobs, the first pod of a new job was created after 3.4 s
 # instead of 6.2 s. The other connections wait in the kernel.
 ACCEPTED_AT_ONCE, WAITING_CONNECTIONS = 1, 4096
@@ -123,7 +123,7 @@ class LauncherConnection(asyncio.Protocol):
         self._admitted = False
         self._buffer = b""
         self._pod: Pod | None = None
-        self._nonce: str | None = None  # of the request without a response
+        self._nonce: str | None = None  # of the request that has no response yet
         self._budget, self._when = BURST, 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -209,7 +209,8 @@ class LauncherConnection(asyncio.Protocol):
         if said.ip != self._address:
             raise _RefusedRequest(403, f"pod {said.pod} is not at {self._address}")
         if pod.ip and pod.ip != said.ip:
-            # After a pod's sandbox has died, the kubelet may report the pod's new address later.
+            # After a pod's sandbox has died, the launcher may connect from the new address before
+            # the kubelet reports that address.
             raise _RefusedRequest(503, f"pod {said.pod} has a different address")
         if self._pod is not None and self._pod.uid != pod.uid:
             raise _RefusedRequest(409, f"pod {said.pod} has been replaced")

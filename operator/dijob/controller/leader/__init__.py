@@ -1,1 +1,1 @@
-"""Leader election and claims of namespaces, which determine which operator serves which jobs."""
+"""Leader election and claims of namespaces. They determine which operator serves which jobs."""

@@ -1,10 +1,10 @@
 """Events on jobs that this operator skips because another release claims the namespace (claims.py).
 
 A user with write access to Leases can claim a namespace and thereby stop its jobs. Without an
-event, nothing would explain why the jobs make no progress: the status of a job stays as it was, and
-a new job has no status. A user can change such a Lease very often, so the number of events is
-limited. A job gets at most one event in REPORT_SECONDS, and at most AT_ONCE jobs get one in each
-period of LOOK_SECONDS.
+event, nothing would explain why the jobs make no progress. The status of an existing job does not
+change, and a new job has no status. A user can change such a Lease very often, so the number of
+events is limited. A job gets at most one event in REPORT_SECONDS, and at most AT_ONCE jobs get one
+in each period of LOOK_SECONDS.
 """
 
 from typing import Final

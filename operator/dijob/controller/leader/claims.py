@@ -6,8 +6,8 @@ namespace can claim it without serving it. A false claim stops the operator only
 A claim for the whole cluster could stop the operator everywhere, so there is no such claim
 (docs/decisions/028).
 
-It does no harm if a claim is observed late. If two operators write to the same object, the
-apiserver rejects one of the writes, because each write carries the resourceVersion.
+A claim that is observed late does no harm. If two operators write to the same object, the apiserver
+rejects one of the writes, because each write carries the resourceVersion.
 """
 
 import asyncio
@@ -118,8 +118,8 @@ class Claims:
 
     def _see(self, namespace: str, found: Record) -> None:
         """Record a claim that has just been read."""
-        # As in leader election, no wall clocks are compared: a claim is stale if this process has
-        # not seen it change for STALE_SECONDS of its own monotonic time.
+        # As in leader election, no wall clocks are compared. A claim is stale if this process has
+        # not seen it change for STALE_SECONDS, measured with the process's own monotonic clock.
         now = self._clock.monotonic()
         before, since = self._seen.get(namespace, (None, now))
         if before != found:

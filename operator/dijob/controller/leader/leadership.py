@@ -26,7 +26,7 @@ class Leadership(Protocol):
         """Wait until this replica is the leader."""
 
     async def keep(self) -> None:
-        """Stay the leader, and wait until another replica becomes the leader."""
+        """Stay the leader until another replica becomes the leader."""
 
     async def release(self) -> None:
         """Stop being the leader, so that another replica can take over at once."""
@@ -60,8 +60,8 @@ async def join_election(
         metrics.LEADER.set(1)
         yield Undisputed()
         return
-    # The renewal has its own connection. A renewal must not wait behind other writes, nor for
-    # `permission`, which itself depends on the renewal.
+    # The renewal has its own connection. A renewal must not wait for other writes or for
+    # `permission`, because the permission depends on the renewal.
     api = await Api.connect(kubeconfig, name.identity)
     lease = Lease(api, name)
     metrics.LEADER.set_function(lambda: float(lease.may_act))

@@ -6,9 +6,9 @@ takes the Lease if it has not observed a renewal for LEASE_SECONDS. A standby ca
 renewal before the leader has started to send it. So at least LEASE_SECONDS - ACT_SECONDS pass
 between the last write of the old leader and the first write of the new leader.
 
-The leader election of the Kubernetes Python client is not used: it compares wall clocks, and it
-does not stop a leader that cannot renew (kubernetes.aio.leaderelection, 37.0). docs/decisions/028
-has the details.
+The leader election of the Kubernetes Python client (kubernetes.aio.leaderelection, 37.0) is not
+used. It compares wall clocks, and it does not stop a leader that cannot renew. For the details, see
+docs/decisions/028.
 """
 
 import asyncio
@@ -35,8 +35,9 @@ TIMEOUT_SECONDS: Final = 2.0
 # Within this time after an outage of the apiserver, the leader renews the Lease, and the standby
 # observes the renewal.
 BACK_SECONDS: Final = RENEW_SECONDS + TIMEOUT_SECONDS + LOOK_SECONDS
-# The leaseDurationSeconds of a released Lease, as in client-go (leaderelection.go). A Lease
-# without a holder but with any other value was edited by hand, so its leader may still be active.
+# The leaseDurationSeconds of a released Lease, as in client-go (leaderelection.go). If a Lease has
+# no holder and another leaseDurationSeconds, someone has edited it, so its leader may still be
+# active.
 FREED_SECONDS: Final = 1
 # A write that waited longer than this for the lease is not sent, because its plan may be stale.
 PAUSE_SECONDS: Final = 2.0
@@ -60,8 +61,8 @@ class Record:
     """The Lease as it was read.
 
     `version` is the resourceVersion, or "" if the Lease does not exist. `changes` counts how often
-    the holder has changed. `free` is true if any replica may take the Lease at once: its holder has
-    released the Lease, or the Lease has never had a holder (the chart creates it without a spec).
+    the holder has changed. `free` is true if any replica may take the Lease at once. Either its
+    holder has released it, or it has never had a holder: the chart creates it without a spec.
     `created` is its creationTimestamp.
     """
 
@@ -125,8 +126,8 @@ class Sight:
     def free(self, found: Record) -> bool:
         """Whether this replica may take the Lease, which was read as `found`.
 
-        A Lease that does not exist may be taken only after LEASE_SECONDS: it may have been deleted
-        by hand, and the leader may be about to create it again.
+        If the Lease does not exist, it may be taken only after LEASE_SECONDS. Someone may have
+        deleted it, and the leader may be about to create it again.
         """
         if found.version != self._last.version:
             self._last, self._since = found, self._clock.monotonic()
@@ -135,8 +136,8 @@ class Sight:
         return self._clock.monotonic() - self._since >= LEASE_SECONDS
 
     def not_answered(self) -> None:
-        """Extend the wait after a failed read: the leader may be cut off from the apiserver too,
-        and gets BACK_SECONDS to renew after the outage.
+        """Extend the wait after a failed read. The leader may be cut off from the apiserver too.
+        After the outage, it gets BACK_SECONDS to renew the Lease.
         """
         self._since = max(self._since, self._clock.monotonic() - LEASE_SECONDS + BACK_SECONDS)
 
@@ -267,9 +268,9 @@ class Lease:
         except RequestError as error:
             self._log_once(f"failed to read the lease: {error}")
             return
-        # If the Lease was deleted or its holder was removed by hand while this replica may still
-        # write, no standby has taken the Lease yet (standbys wait for LEASE_SECONDS). So this
-        # replica keeps it.
+        # Someone may have deleted the Lease or removed its holder. If this replica may still write,
+        # no standby has taken the Lease yet, because standbys wait for LEASE_SECONDS. So this
+        # replica keeps the Lease.
         if found.holder == self.identity or (not found.holder and self.may_act):
             self._held = Record(found.version, self.identity, found.changes)
         else:

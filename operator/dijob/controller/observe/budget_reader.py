@@ -1,8 +1,8 @@
 """Reads the PodDisruptionBudgets of jobs (core/render/budget.py).
 
 PodDisruptionBudgets are not watched, because most jobs have none. The operator writes them itself
-and knows their content. So the operator reads a budget when it does not know it yet, and again
-after a while, because someone may have edited or deleted it.
+and knows their content. So the operator reads only unknown budgets. After a while it reads each
+budget again, because someone may have edited or deleted the budget.
 """
 
 from collections.abc import Mapping
@@ -63,8 +63,8 @@ class BudgetReader:
                 await self._read(job, name, memory, refused)
 
     def _names_to_read(self, job: DIJob) -> tuple[str, ...]:
-        """Return the names of those budgets that may exist and that the plan may now create, change
-        or delete.
+        """Return the names of the budgets that may exist, if the plan may now create, change or
+        delete them.
         """
         stored = tuple(job.status.budgets.split())
         if not stored or list_state(job.status) is ListState.ACTIVE:

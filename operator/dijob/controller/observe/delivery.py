@@ -72,7 +72,7 @@ class LauncherDelivery:
         )
 
     def judge(self, pod: Pod, failure: str) -> str:
-        """Return why a pod must be re-created with an init container; "" if it need not be.
+        """Return why a pod must be re-created with an init container; "" if there is no reason.
         `failure` is the error of a pod whose node cannot mount the launcher's image ("": none).
         From the first such error on, all new pods have an init container. With IMAGE_VOLUME, no pod
         has an init container, so the result is "".
@@ -93,7 +93,7 @@ class LauncherDelivery:
         return failure
 
     def may_cause(self, namespace: str, rejection: ApiRejection | None) -> bool:
-        """Whether the rejection of a pod may be due to its image volume, so that the pod must be
+        """Whether the rejection of a pod may be due to its image volume. If so, the pod must be
         tried with an init container.
         """
         return (
@@ -104,7 +104,7 @@ class LauncherDelivery:
         )
 
     def reject(self, namespace: str, message: str) -> None:
-        """Note that the API server rejects image volumes in a namespace, but accepts the same pod
+        """Record that the API server rejects image volumes in a namespace, but accepts the same pod
         with an init container.
         """
         if namespace not in self._rejecting:

@@ -166,7 +166,7 @@ class EngineReader:
     def _note_absent(
         self, row: EngineRow, name: str, memory: EngineMemory, error: RequestError
     ) -> None:
-        """Note that the object does not exist, or that the cluster does not serve its kind. The
+        """Record that the object does not exist, or that the cluster does not serve its kind. The
         error contains the object's name only if the kind is served.
         """
         memory.served = f'"{name}" not found' in error.message

@@ -1,8 +1,8 @@
 """Reads the events of pods whose status does not explain enough.
 
-Kubernetes reports some problems only in events: a volume that cannot be mounted, a sandbox that
-fails, or the reason why the kubelet has killed a container. The operator reads these events on
-demand and does not watch them: a watch would deliver every event of the cluster.
+Kubernetes reports some facts only in events: that a volume cannot be mounted, that a sandbox fails,
+or why the kubelet has killed a container. The operator reads these events on demand and does not
+watch them: a watch would deliver every event of the cluster.
 """
 
 import logging

@@ -18,8 +18,8 @@ from dijob.process.clock import Clock
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 15.0
-# With resourceVersion 0, the apiserver responds from its cache, which is cheap with any number of
-# pods. A slightly outdated response is good enough here.
+# With resourceVersion 0, the apiserver responds from its cache, so the list is cheap with any
+# number of pods. A slightly outdated response is good enough here.
 UNPLACED = {"fieldSelector": "spec.nodeName=,status.phase=Pending", "resourceVersion": "0"}
 
 

@@ -1,8 +1,8 @@
-"""The operator's memory of a job between two reconciliations, which is not stored.
+"""The operator's memory of a job between two reconciliations. This memory is not stored.
 
 The memory contains only what the operator can afford to lose. After a restart or a takeover, the
-operator repeats some requests, retries rejected ones earlier, and in rare cases replaces a pod
-whose peer list it cannot verify (docs/decisions/007, 015). Everything else is in the status.
+operator repeats some requests, and retries rejected requests earlier. In rare cases, it replaces a
+pod whose peer list it cannot verify (docs/decisions/007, 015). Everything else is in the status.
 
 The Observer copies the memory into the input of the plan. The Actor and the Creator write to it.
 """
@@ -33,12 +33,12 @@ class JobMemory:
     `reverted` contains accepted changes that something has reverted (reverted.py). `absent`
     contains the names of pods that are known not to exist. `unlabelled` contains the names of pods
     whose labels were removed and are being restored. `pods` contains what the operator knows about
-    pods in addition to their status (pod_memory.py). `engine` is what it knows about the object of
-    the job's engine (engine_reader.py), `queue` about its queue (queue_reader.py), and `budgets`
-    about its PodDisruptionBudgets (budget_reader.py). If `manager_reported` is true, an event has
-    named the other controller that manages the job. `last_write` is the time of the last status
-    write in monotonic seconds. `dropped` contains the fields of the status that the apiserver
-    drops, because its CRD is older than the operator.
+    pods in addition to their status (pod_memory.py). `engine` contains what the operator knows
+    about the object of the job's engine (engine_reader.py). `queue` describes the job's queue
+    (queue_reader.py), and `budgets` its PodDisruptionBudgets (budget_reader.py). If
+    `manager_reported` is true, an event has named the other controller that manages the job.
+    `last_write` is the time of the last status write in monotonic seconds. `dropped` contains the
+    fields of the status that the apiserver drops, because its CRD is older than the operator.
     """
 
     rejections: dict[str, ApiRejection] = field(default_factory=dict)
@@ -90,15 +90,15 @@ class JobMemory:
             self.creations.clear()
 
     def saw_lists(self, pods: Collection[Pod], now: datetime) -> None:
-        """Note when a pod first had an address. Also note when a peer list was first observed on a
-        pod that has not acted on the list yet: its gate has not opened, or its process has not
-        restarted. Forget the times of pods that are gone, and of lists on which the pods have
-        acted.
+        """Record when a pod first had an address. If a pod has not acted on a peer list yet, also
+        record when the list was first observed on the pod. The pod has acted when its gate has
+        opened or its process has restarted. Forget the times of pods that are gone, and of lists on
+        which the pods have acted.
         """
         arrived = {(pod.uid, ARRIVAL) for pod in pods if pod.has_arrived}
-        # A reminder is due if a pod does not act on its list in time. The time is measured from
-        # when this operator first observed the list on the pod, because no field of the pod records
-        # when the list was written.
+        # A reminder is due if a pod does not act on its list in time. No field of the pod records
+        # when the list was written. So the time is measured from when this operator first observed
+        # the list on the pod.
         at_gate = {
             (pod.uid, pod.copy.address_list.number)
             for pod in pods
@@ -118,8 +118,8 @@ class JobMemory:
         """Forget rejections and events about pods that are gone.
 
         If a node did not admit a pod, the pod's message is kept until a pod of that name has an
-        address. A pod that is not admitted fails at once and is replaced, so the reason would
-        otherwise disappear with it.
+        address. Otherwise, the reason would disappear with the pod, because a pod that is not
+        admitted fails at once and is replaced.
         """
         for pod in pods:
             if (creation := self.creations.get(pod.name)) is None:

@@ -35,7 +35,7 @@ class Observer:
         throttle: Throttle,
         delivery: LauncherDelivery,
     ) -> None:
-        # Returns the newest progress of a job, without that of its ranks.
+        # Returns the newest progress of a job, without the progress of its ranks.
         self.newest_progress: Callable[[Metadata], JobProgress] = lambda _: JobProgress()
         self._delivery = delivery
         self._launchers = launchers
@@ -117,7 +117,7 @@ class Observer:
 
 
 def _with_progress(job: DIJob, pods: Mapping[int, Pod]) -> dict[int, Pod]:
-    """Return the pods whose progress is needed: those with a channel if stallSeconds is set."""
+    """Return the pods with a channel if stallSeconds is set, because their progress is needed."""
     if job.spec.stall_seconds is None:
         return {}
     return {rank: pod for rank, pod in pods.items() if pod.made.channel_key}

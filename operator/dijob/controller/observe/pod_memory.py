@@ -19,8 +19,8 @@ class PodMemory:
     `due` is the time when the events of a pod are read again. `warnings` has the newest warning
     among these events. `noticed` is the time when the status of a pod began to report a problem
     that may resolve on its own. `causes` maps the termination of a container to the reason why the
-    kubelet killed it, or to "" if no event shows that it did. `probes` has the results of the
-    probes that keep pods of the job from being Ready.
+    kubelet killed it, or to "" if no event shows that the kubelet killed it. `probes` has the
+    results of the probes that keep pods of the job from being Ready.
     """
 
     due: dict[str, datetime] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class PodMemory:
     probes: dict[Probe, str] = field(default_factory=dict)
 
     def saw_pods(self, pods: Collection[Pod], now: datetime) -> None:
-        """Note which pods report a problem, and forget pods that are gone."""
+        """Record which pods report a problem, and forget pods that are gone."""
         complaining = (pod.uid for pod in pods if is_retried(pod.complaint))
         self.noticed = {uid: self.noticed.get(uid, now) for uid in complaining}
         # The memory lives as long as the job, whose pods may be replaced any number of times.

@@ -1,8 +1,8 @@
-"""Reads what a job with a queue needs in addition to its Workloads: the value of its priority
-class, the ResourceFlavors that Kueue has assigned, and the state of its queue.
+"""Reads what a job with a queue needs in addition to its Workloads. This is the value of its
+priority class, the ResourceFlavors that Kueue has assigned, and the state of its queue.
 
-Priority classes, flavors and queues are not watched. A flavor is read when pods must be created,
-and the LocalQueue and its ClusterQueue only for the message of a job that is waiting. Before a job
+Priority classes, flavors and queues are not watched. A flavor is read when pods must be created.
+The LocalQueue and its ClusterQueue are read only for the message of a waiting job. Before a job
 grows for the first time, a dry run shows whether Kueue can replace a Workload with a larger one.
 """
 

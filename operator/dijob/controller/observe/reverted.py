@@ -61,7 +61,8 @@ class Reverted:
 
     def saw_pods(self, uids: Collection[str]) -> None:
         """Forget pods that are gone."""
-        # "" is for changes to the job itself and to its NetworkPolicy, which belong to no pod.
+        # "" is for changes to the job itself and to its NetworkPolicy, because they belong to no
+        # pod.
         kept = {"", *uids}
         self.rejections = {
             k: rejection for k, rejection in self.rejections.items() if changes.pod_uid(k) in kept

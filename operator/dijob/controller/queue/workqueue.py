@@ -42,8 +42,8 @@ class KnownError(Exception):
 class WorkQueue:
     """Runs `work(key)` for each key that is added; namespaces take turns.
 
-    `work` returns the seconds after which it must run again, or None if it need not. Keys that are
-    added in the background wait until `release` is called. At most `workers` calls run
+    `work` returns the seconds after which it must run again, or None if it need not run again. Keys
+    that are added in the background wait until `release` is called. At most `workers` calls run
     concurrently, not counting those that have taken longer than SLOW_SECONDS.
     """
 

@@ -1,9 +1,9 @@
 """Handles the events of the DIJob watch, and decides how urgent the first reconciliation is.
 
-When the operator starts, the watch lists all jobs, and most of them need no work. The jobs that
-already have a phase are queued in the background, so that a job that was just created does not
-wait behind a thousand running ones. Jobs in the background are also held back until the pods have
-been listed: a reconciliation that does not know the existing pods would create them again.
+When the operator starts, the watch lists all jobs, and most of them need no work. Jobs that already
+have a phase are queued in the background. Otherwise, a new job would have to wait behind a thousand
+running ones. Jobs in the background are also held back until the pods have been listed. A
+reconciliation that does not know the existing pods would create them again.
 """
 
 import logging

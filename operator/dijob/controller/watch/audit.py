@@ -1,9 +1,9 @@
 """Compares the known DIJobs with a list from the apiserver once a minute.
 
-kopf does not report a deletion that happened while its watch was interrupted, and a watch can stop
-delivering events without an error. A job that was deleted unnoticed would be reconciled forever,
-and each of its new pods would be garbage-collected at once. One LIST of metadata detects both
-problems (docs/decisions/002).
+If a job is deleted while the watch of kopf is interrupted, kopf does not report the deletion. A
+watch can also stop delivering events without an error. A job that was deleted unnoticed would be
+reconciled forever, and each of its new pods would be garbage-collected at once. One LIST of
+metadata detects both problems (docs/decisions/002).
 """
 
 import asyncio
@@ -43,8 +43,8 @@ class Audit:
         self._clock = clock
         self._reconciler = reconciler
         self._queue = queue
-        # Maps each job's uid to a version that the watch had not delivered at the last audit, and
-        # to the time when this version was first missing.
+        # Keys are the uids of jobs. The value is a version that the watch had not delivered at the
+        # last audit, and the time when this version was first missing.
         self._unshown: dict[str, tuple[int, float]] = {}
         self.behind: float | None = None
 
@@ -63,7 +63,7 @@ class Audit:
         """Read the jobs that the watch has not delivered.
 
         A new leader calls this after a takeover. The cause of the takeover, such as a lost node,
-        may also have interrupted this replica's watches without causing an error so far.
+        may also have interrupted this replica's watches, even if they have reported no error yet.
         """
         try:
             there = await self._read()

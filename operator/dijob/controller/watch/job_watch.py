@@ -1,11 +1,11 @@
 """Runs kopf's watch of DIJobs while the CRD exists.
 
-kopf looks up the resource once, when it starts, and stops if the resource disappears. So this
+When it starts, kopf looks up the resource once. If the resource disappears, kopf stops. So this
 module starts kopf when the CRD exists, and again after the CRD has been recreated. GitOps tools
-apply objects in any order, and some recreate CRDs. kopf can also scan for CRDs by itself, but that
-requires permission to watch all CRDs of the cluster.
+apply objects in any order, and some recreate CRDs. A scan for CRDs by kopf itself would require
+permission to watch all CRDs of the cluster.
 
-Only kopf's `on.event` is used. Unlike its other handlers, it writes neither finalizers nor
+Only kopf's `on.event` is used. Unlike kopf's other handlers, `on.event` writes no finalizers and no
 annotations to users' objects (docs/decisions/002).
 """
 
@@ -105,8 +105,8 @@ class JobWatch:
             # entry for the uid. This happens on clusters that choose the uid of a container.
             identity=names.MANAGER,  # type: ignore[arg-type]  # its type is private to kopf
         )
-        # Replace kopf's signal handlers, which would stop only kopf. kopf would then wait 5 s for
-        # the operator's own tasks, which would not know that they should stop.
+        # Replace kopf's signal handlers. They would stop only kopf, which would then wait 5 s for
+        # the operator's own tasks. These tasks would not know that they should stop.
         for which in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(which, _stop_on_signal, which, stop)
         for task in watches:
@@ -119,8 +119,9 @@ class JobWatch:
 
 
 class _OthersTasks(Collection[Any]):
-    """All tasks that are not kopf's. kopf cancels every task that was started after it, except the
-    tasks that are passed as `ignored`. kopf assumes that no other code runs in its event loop.
+    """All tasks that are not kopf's. They are passed to kopf as `ignored`. Otherwise, kopf would
+    cancel those that were started after it, because it assumes that no other code runs in its event
+    loop.
     """
 
     def __contains__(self, task: object) -> bool:
@@ -171,8 +172,8 @@ def kopf_settings() -> kopf.OperatorSettings:
     # recorder.py posts events about jobs, and counts repeats in one object.
     made.posting.enabled = False
     # By default kopf stores its state in annotations, and computes a diff for each event. Only
-    # handlers that the operator does not use need this, and it took two thirds of kopf's time per
-    # event.
+    # handlers that the operator does not use need the state and the diff. Both together took two
+    # thirds of kopf's time per event.
     made.persistence.diffbase_storage = NoDiffBase()
     made.persistence.progress_storage = NoProgress()
     # Scanning requires permission to watch CRDs and namespaces.

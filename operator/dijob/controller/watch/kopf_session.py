@@ -1,9 +1,9 @@
 """kopf's connection to the apiserver, with limits on what kopf's parser reads.
 
-kopf parses with `json.loads`. A single object that is nested 1,000 levels deep makes this call
-raise a RecursionError. The error would terminate the process, and then each new process during its
-first list. So the session returns documents without parts that are too deep or too large
-(documents.py). kopf's login handler may return such a session, so this needs no change in kopf.
+The parser of kopf is `json.loads`. A single object that is nested 1,000 levels deep makes this
+function raise a RecursionError. The error would terminate the process, and then each new process
+during its first list. So the session returns documents without parts that are too deep or too large
+(documents.py). The login handler of kopf may return such a session, so kopf itself needs no change.
 """
 
 import asyncio
@@ -59,8 +59,8 @@ class _Response(aiohttp.ClientResponse):
 class Session(kopf.AiohttpSession):
     """A session with kopf's own credentials.
 
-    Sessions with the same credentials are equal. kopf compares a new session with the one that was
-    just rejected, so that it does not try the same credentials forever.
+    Sessions with the same credentials are equal. This keeps kopf from trying the same credentials
+    forever: it compares a new session with the one that was just rejected.
     """
 
     aiohttp_session: aiohttp.ClientSession = field(compare=False)

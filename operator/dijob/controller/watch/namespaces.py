@@ -1,8 +1,8 @@
 """Finds the configured namespaces that the operator cannot read.
 
-If a namespace is deleted, so is the operator's Role in it. kopf's watch of this namespace would
-then fail, and end the watches of all other namespaces. So the operator skips namespaces that it
-cannot read, and restarts when their set has changed.
+If a namespace is deleted, the operator's Role in it is deleted too. The watch of this namespace
+would then fail, and kopf would end the watches of all other namespaces. So the operator skips
+namespaces that it cannot read, and restarts when their set has changed.
 """
 
 import asyncio
@@ -27,8 +27,8 @@ LOOKED_AT_ONCE = 16
 async def find_unreadable(api: Api, given: tuple[str, ...]) -> frozenset[str] | None:
     """Return the namespaces that the operator cannot read.
 
-    Return None if this is unknown. Either there was no response, or the requests for all namespaces
-    were rejected, which means that the operator itself lacks permissions.
+    Return None if this is unknown: there was no response, or the requests for all namespaces were
+    rejected. If all were rejected, the operator itself lacks permissions.
     """
     few = asyncio.Semaphore(LOOKED_AT_ONCE)
     answers = dict(
@@ -43,7 +43,7 @@ async def find_unreadable(api: Api, given: tuple[str, ...]) -> frozenset[str] | 
 
 
 async def until_others(api: Api, given: tuple[str, ...], left_out: frozenset[str]) -> None:
-    """Wait until the set of unreadable namespaces has changed, which is checked periodically."""
+    """Check the set of unreadable namespaces periodically, and return when the set has changed."""
     if left_out:
         log.warning(
             "skipping namespaces that the operator cannot read (deleted, or without its Role): %s",

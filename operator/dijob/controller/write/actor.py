@@ -244,8 +244,8 @@ class Actor:
                 self._launchers.send(before, annotations)
 
     def _needs_annotations(self, pod: Pod) -> bool:
-        """Whether a peer list must be written to a pod: the pod has no channel, its launcher is
-        silent, or its annotations or labels need a correction.
+        """Whether a peer list must be written to a pod. This is the case if the pod has no channel,
+        its launcher is silent, or its annotations or labels need a correction.
         """
         reached = self._launchers.reaches(pod) and pod.recognized
         return not reached or pod.copy.address_list != NO_LIST

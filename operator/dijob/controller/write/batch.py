@@ -1,8 +1,8 @@
 """The state that the creations of one reconciliation share.
 
-A job can have 1,500 pods. If the apiserver rejects the first pod, for example because of a quota or
-a missing service account, it rejects the others for the same reason. The others are then skipped,
-and get the same error.
+A job can have 1,500 pods. If the apiserver rejects the first pod, it rejects the others for the
+same reason, for example a quota or a missing service account. The others are then skipped, and get
+the same error.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class Batch:
         already. If more than two thirds of the tried names are taken, the rest are not tried.
         """
         ending = rejection is not None and rejection.why is RejectionCause.TERMINATING
-        # A taken name subtracts 1 and a created pod adds 2, so the score is negative if more than
+        # A taken name subtracts 1, and a created pod adds 2. So the score is negative if more than
         # two thirds of the tried names were taken.
         if ending or not rejection:
             self._score = min(CONCURRENT_WRITES, self._score + (-1 if ending else 2))
@@ -68,5 +68,5 @@ class Batch:
 
 def _for_all(rejection: ApiRejection) -> bool:
     """Whether the other pods of the job would be rejected for the same reason."""
-    # TAKEN: another object has this pod's name, which says nothing about other names.
+    # TAKEN means that another object has this pod's name. Other names may be free.
     return rejection.why is not RejectionCause.TAKEN

@@ -48,7 +48,7 @@ class BudgetWrites:
 
 
 def _note_gone(memory: BudgetMemory, name: str, error: RequestError) -> None:
-    """Note that another client has deleted or replaced a budget."""
+    """Record that another client has deleted or replaced a budget."""
     if not (error.conflict or error.not_found):
         raise error
     # If another object has this name, creating the budget fails, and the error names the owner.

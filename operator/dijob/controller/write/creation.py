@@ -251,7 +251,7 @@ class Creator:
             return None
 
     async def _found(self, batch: Batch, key: str, path: str, manifest: Json) -> Json | None:
-        """Return the existing object, which no watch has shown, if it belongs to the job.
+        """Return the existing object if it belongs to the job; no watch has shown the object.
 
         The object is new, or its labels were removed. Removed labels are restored. If the object
         belongs to someone else, or is a Service with a different port, note a rejection and return

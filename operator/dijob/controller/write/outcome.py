@@ -51,8 +51,8 @@ class Executor:
 
     async def _all(self, actions: Iterable[Action]) -> Results:
         """Run actions, at most CONCURRENT_WRITES at a time."""
-        # Starting 1,500 actions at once would block the event loop, and their request bodies, each
-        # with a peer list, would not all fit into memory.
+        # If 1,500 actions started at once, they would block the event loop. Each request body has a
+        # peer list, so not all of the bodies would fit into memory.
         results: Results = []
         left = iter(actions)
 

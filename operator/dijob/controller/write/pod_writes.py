@@ -23,9 +23,9 @@ from dijob.kube.kinds import PODS
 class PodWrites:
     """Patches and deletes pods of jobs.
 
-    The methods return None if the pod is gone (404), has changed, or was replaced by another pod
-    with the same name (409, or 422 about the uid). The store then has the current pod, and the next
-    reconciliation decides again.
+    The methods return None if the pod is gone (404). They also return None if the pod has changed,
+    or was replaced by another pod with the same name (409, or 422 about the uid). The store then
+    has the current pod, and the next reconciliation decides again.
     """
 
     def __init__(self, api: Api, pods: Informer[Pod]) -> None:

@@ -1,10 +1,10 @@
 """Keeps the newest progress that the launchers of each job have reported, and writes it to the
 job's status.
 
-Programs report often, and each write costs the API server a write of the whole job and an event for
-all of its watchers. So a job's progress is written only if it has changed, at most every
-INTERVAL_SECONDS, and the writes of all jobs share one rate limit (docs/decisions/062). Status
-writes that the operator makes anyway contain the newest progress as well.
+Programs report often. For each write, the API server must store the whole job and send an event to
+all of its watchers. So a job's progress is written only if it has changed, and at most every
+INTERVAL_SECONDS. The writes of all jobs share one rate limit (docs/decisions/062). Status writes
+that the operator makes anyway contain the newest progress as well.
 """
 
 import asyncio
@@ -29,8 +29,8 @@ from dijob.process.clock import Clock
 
 log = logging.getLogger(__name__)
 
-# The shortest time between two writes of one job's progress. A process passes its values on after
-# 1 s, and a launcher after 3 s and a tick of 1 s, so a value in a status is at most 15 s old.
+# The shortest time between two writes of one job's progress. A process passes on its values after 1
+# s, and a launcher after 3 s and a tick of 1 s. So a value in a status is at most 15 s old.
 INTERVAL_SECONDS = 10.0
 LOOK_SECONDS = 0.5
 # The number of jobs whose progress is written in each round: 20 writes per second for all jobs
@@ -76,8 +76,8 @@ class ProgressWriter:
         # A launcher sends its values again when it connects to a new operator.
         if values == known.values:
             return
-        # A learner that hangs still reports that it is waiting. `time` is the time of its last
-        # progress, so that an autoscaler does not add collectors because of such reports.
+        # A learner that hangs still reports that it is waiting. `time` is the time of the learner's
+        # last progress. So an autoscaler does not add collectors because of these reports.
         moved = self._clock.now() - timedelta(seconds=report.idle_seconds or 0)
         known.values, known.time, known.fresh = values, format_time(moved), True
 
@@ -96,7 +96,7 @@ class ProgressWriter:
         return {"progress": self._dump(known, (self.jobs.get(key) if key else None) or {})}
 
     def wrote(self, uid: str, part: Mapping[str, Any]) -> None:
-        """Note that a part from `status_part` has been stored."""
+        """Record that a part from `status_part` has been stored."""
         known = self._known.get(uid)
         if known is None or "progress" not in part:
             return
@@ -104,8 +104,8 @@ class ProgressWriter:
         known.fresh = known.time != part["progress"]["time"] or known.values != _dump_back(part)
 
     def newest(self, job: Metadata) -> JobProgress:
-        """Return the newest progress of a job, without that of its ranks. This progress may not
-        have been written yet, or an earlier operator or the HTTP server may have written it.
+        """Return the newest progress of a job, without the progress of its ranks. This progress may
+        not have been written yet, or an earlier operator or the HTTP server may have written it.
         """
         stored = read_progress(self.jobs.get((job.namespace, job.name)))
         known = self._known.get(job.uid)
@@ -143,8 +143,8 @@ class ProgressWriter:
         # again.
         self._known[uid].due = self._clock.monotonic() + self._interval()
         # The response becomes the known state of the job without a reconciliation. So it must not
-        # contain a change that the watch has not delivered yet: the event about this change would
-        # bring nothing new, and the change would not be reconciled.
+        # contain a change that the watch has not delivered yet. The event about this change would
+        # bring nothing new, so the change would not be reconciled.
         precondition = {"uid": uid, "resourceVersion": body["metadata"]["resourceVersion"]}
         patch = {"metadata": precondition, "status": part}
         try:

@@ -105,7 +105,7 @@ class StatusWriter:
         """Write the first status of a large job before its pods are created. Return False if there
         is nothing to write, or if the job is not large.
 
-        If the job is too large for a status, this write fails and no pods are created: without a
+        If the job is too large for a status, this write fails and no pods are created. Without a
         status, the operator could not report what the pods are doing. Small jobs get their first
         status after the pods, which saves one write (docs/decisions/022).
         """
@@ -118,8 +118,8 @@ class StatusWriter:
     async def write(self, meta: Metadata, old: Status, decided: Plan, memory: JobMemory) -> float:
         """Write the status if it has changed.
 
-        Return the seconds until the next reconciliation: 0 after a write, 0.1 after a conflict, the
-        rest of the delay if the write was delayed, else RESYNC_SECONDS.
+        Return the seconds until the next reconciliation: 0 after a write, and 0.1 after a conflict.
+        If the write was delayed, return the rest of the delay. Otherwise, return RESYNC_SECONDS.
         """
         changes, again = _status_changes(old, decided.status), self._dropped_before(decided, memory)
         if not (changes or again):
@@ -162,8 +162,8 @@ class StatusWriter:
         lost = _status_changes(kept, decided.status)
         figures = {name for name, change in lost.items() if _is_figure(name, change)}
         self._check_kept(frozenset((lost.keys() | absent) - figures), again, memory)
-        # Reconcile again at once: the next action may depend on the stored status, and the watch
-        # event about this write triggers nothing, because the store already has this version.
+        # Reconcile again at once, because the next action may depend on the stored status. The
+        # watch event about this write triggers nothing, because the store already has this version.
         return 0.0
 
     def _dropped_before(self, decided: Plan, memory: JobMemory) -> dict[str, Any]:

@@ -136,7 +136,7 @@ async def _connect_as_proxy(kubeconfig: str | None) -> Connect:
 
 
 def _trust_proxy(given: dict[str, Any]) -> FindUser:
-    """Return the function, built from the options, that finds the user of a proxy's request."""
+    """Build, from the options, the function that finds the user of a proxy's request."""
     file: str | None = given["proxy_secret_file"]
     if file is None:
         raise click.UsageError("--auth proxy needs --proxy-secret-file")

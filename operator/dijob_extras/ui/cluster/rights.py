@@ -61,8 +61,8 @@ def list_rights(namespace: str, name: str = "") -> tuple[ReadRight, ...]:
 
 
 async def find_user_name(connection: ClientConnection) -> str:
-    """Return the user's name; "" if the user may not ask. Raises ApiError with the status 401 if
-    the credentials are invalid.
+    """Return the user's name; "" if the user has no permission to ask. Raises ApiError with the
+    status 401 if the credentials are invalid.
     """
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
@@ -96,6 +96,8 @@ async def find_rights(
 
 
 async def check_list(connection: ClientConnection, namespace: str) -> None:
-    """Raise the API server's error if the user may not list the jobs of a namespace ("": all)."""
+    """Raise the API server's error if the user has no permission to list the jobs of a namespace
+    ("": all).
+    """
     path = DIJOBS.path(namespace)
     await connection.json(ClientRequest("GET", path, query=(("limit", "1"),)))

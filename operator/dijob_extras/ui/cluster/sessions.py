@@ -1,8 +1,8 @@
 """The users who have the page open: the connection and the watches of each.
 
 Nothing is shared between users. The tabs of one user share a watch of the jobs. A watch ends with
-the last tab that shows it, and a connection ends with the last request of its user, so no
-credentials are kept.
+the last tab that shows it. A connection ends with the last request of its user, so no credentials
+are kept.
 """
 
 import asyncio
@@ -36,8 +36,8 @@ MOST_STREAMS: Final = 24
 # Progress curves are kept for this many jobs in total, for all users together. Each job takes at
 # most 0.5 MB.
 _MOST_MEMORIES: Final = 200
-# Maximum number of unknown credentials that are checked at the same time. It keeps a client that
-# guesses tokens from overloading the API server.
+# Maximum number of unknown credentials that are checked at the same time. Without this limit, a
+# client that guesses tokens could overload the API server.
 _MOST_CHECKS: Final = 8
 _CHECK_SECONDS: Final = 10.0
 # How often an open stream asks whether the user still has the permissions.

@@ -11,7 +11,7 @@ from kubernetes.aio.client.configuration import Configuration
 
 from dijob_extras.ui.cluster.users import AccessDenied, PageUser
 
-# The chart mounts only the certificate, without a token, if users send their own tokens.
+# If users send their own tokens, the chart mounts only the certificate, and no token.
 CA_FILE: Final = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 _SOURCE: Final = "the page in the cluster"
 

@@ -103,7 +103,7 @@ def find_proxy_user(headers: Headers, trust: ProxyTrust, secret: str) -> PageUse
 
 
 def _only_value(headers: Headers, name: str) -> str:
-    """Return the value of a header, "" if it is missing. Raises AccessDenied if it occurs twice,
+    """Return the value of a header; "" if it is missing. Raises AccessDenied if it occurs twice,
     because one of the values may come from the client.
     """
     values = headers.getall(name, [])

@@ -49,7 +49,8 @@ function curve(title, points, name) {
   const last = values[values.length - 1];
   const head = h("div", { class: "curve-head" }, h("span", {}, title), h("strong", {}, number(last)));
   if (points.length < 2) return h("div", { class: "curve" }, head);
-  // The picture is stretched to its container, so the width is only a unit.
+  // The picture is stretched to its container, so this width only sets the scale of the
+  // coordinates.
   const width = 300;
   const times = points.map((one) => Date.parse(one.time) || 0);
   const [low, high] = [Math.min(...values), Math.max(...values)];

@@ -16,7 +16,8 @@ import { listLink } from "./place.js";
 const MOST_ROWS = 100;
 const HEAD = ["Rank", "State", "Task", "Node", "Address", "Restarts", "Peer list", "Use"];
 const RENEWALS = "Peer list renewals";
-// Times have a resolution of one second, so a share of a shorter time says nothing.
+// If the job has taken less time than this, its goodput is not shown: times have a resolution of
+// one second, so the percentage would be meaningless.
 const SHORT_SECONDS = 10;
 // What the terms mean, from the glossary.
 const TITLES = {
@@ -51,7 +52,8 @@ export class JobView {
     this.head = h("div", { class: "head" }, this.intro(), this.advice, this.failure.element, this.figures, this.story.strip);
     this.cards = this.body();
     this.element = h("div", { class: "view job" }, this.head, this.cards);
-    // Until the first data arrive, or if there is no such job, the cards would be empty.
+    // Hide the cards while they would be empty: until the first data arrives, or if there is no
+    // such job.
     this.cards.hidden = this.figures.hidden = true;
     this.refuse = changes((sentences) => this.rights.replaceChildren(...sentences.map((text) => h("p", { class: "remedy" }, `Not shown: ${text}`))));
     this.kinds = new Map();
@@ -111,7 +113,7 @@ export class JobView {
     this.fillTable(job.ranks);
     this.tick();
     this.news(job, first);
-    // Unless the user has chosen a log, the log of the failed rank is shown, or else that of rank 0.
+    // If the user has not chosen a log, show the log of the failed rank, or else the log of rank 0.
     if (this.chosen === null && this.log.rank !== String(job.logRank)) this.log.open(String(job.logRank));
   }
 

@@ -17,7 +17,7 @@ export class Log {
     this.select.addEventListener("change", () => go(this.select.value));
     this.stick = check("log-follow", "Follow", true, () => this.scroll());
     this.wrap = check("log-wrap", "Wrap", true, (on) => mark(this.lines, "data-wrap", on));
-    // A phone has no room for the times.
+    // A phone's screen is too narrow for the times.
     this.times = check("log-times", "Times", innerWidth > 860, (on) => mark(this.lines, "data-times", on));
     this.query = h("input", { type: "search", id: "log-search", placeholder: "Search", "aria-label": "Search in the log" });
     this.query.addEventListener("input", () => this.search());
@@ -27,7 +27,8 @@ export class Log {
     this.save.addEventListener("click", () => this.download());
     this.lines = h("div", { class: "lines", role: "log", "aria-live": "off", "aria-labelledby": "log-title", tabindex: 0, "data-wrap": true, "data-times": this.times.on });
     this.lines.addEventListener("scroll", () => {
-      // Scrolling up stops following, and scrolling to the end starts it again.
+      // If the user scrolls up, the view stops following the log. If the user scrolls to the end,
+      // it follows the log again.
       const { scrollTop, scrollHeight, clientHeight } = this.lines;
       this.stick.box.checked = scrollTop + clientHeight >= scrollHeight - 24;
     });
@@ -113,7 +114,7 @@ export class Log {
     if (this.stick.box.checked) this.lines.scrollTop = this.lines.scrollHeight;
   }
 
-  /** Mark the lines that contain the searched text. */
+  /** Mark the lines that contain the search text. */
   search() {
     const text = this.query.value.toLowerCase();
     let count = 0;
@@ -129,7 +130,7 @@ export class Log {
     say(this.found, text ? `${count} ${count === 1 ? "line" : "lines"}` : "");
   }
 
-  /** Scroll to the next line that contains the searched text; the last one first. */
+  /** Scroll to the next line that contains the search text, starting with the last line. */
   jump(step) {
     const hits = [...this.lines.querySelectorAll("[data-hit]")];
     if (!hits.length) return;

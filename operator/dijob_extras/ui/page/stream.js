@@ -52,8 +52,8 @@ export function load(path) {
 
 /**
  * Follow a stream until close() is called. `heard(event, data)` is called for each event, and
- * `link(state, sentence, status)` with the states live, lost and refused. The stream reconnects by itself,
- * unless it was refused, or `once` is set and it has ended.
+ * `link(state, sentence, status)` with the states live, lost and refused. The stream reconnects by
+ * itself. It does not reconnect if it was refused, or if `once` is set and it has ended.
  */
 export function follow(path, { heard, link, once = false }) {
   const whole = new AbortController();
