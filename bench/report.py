@@ -35,8 +35,8 @@ class Machine:
         beside = (
             "no other load"
             if self.load <= QUIET_LOAD
-            else f"**load average {self.load:.1f} in the minute before the first start; if other"
-            " work caused it and continued, times are too long and ratios imprecise**"
+            else f"**load average {self.load:.1f} in the minute before the first start**. If other"
+            " work caused this load and continued, times are too long and ratios imprecise"
         )
         return f"{self.date}, {self.cores} cores, {self.gib} GiB, {beside}."
 
