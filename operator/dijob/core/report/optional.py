@@ -98,9 +98,10 @@ def without_peers(ctx: Context) -> list[str]:
 
 
 def _reported_by(ctx: Context, what: str, report: Callable[[Containers], str]) -> list[str]:
-    """Return a list with one sentence, which names the ranks that have this report in their
-    termination messages and quotes the report of the lowest rank. Return [] if no rank has such a
-    report.
+    """Return a list with one sentence; [] if no rank has such a report.
+
+    The sentence names the ranks that have this report in their termination messages, and quotes the
+    report of the lowest rank.
     """
     pods = ctx.world.pods.items()
     found = {rank: report(pod.containers) for rank, pod in sorted(pods) if report(pod.containers)}
