@@ -1,6 +1,7 @@
-"""In-place restart of the ranks that connect to a lost rank: which of them can restart in their own
-pods, and how far each restart has progressed. These restarts do not count as failures
-(failures.py).
+"""In-place restart of the ranks that connect to a lost rank.
+
+This module says which of these ranks can restart in their own pods, and how far each restart has
+progressed. These restarts do not count as failures (failures.py).
 
 The annotation `renew-from`, which a pod gets together with the next peer list, requests a restart
 of its process. Its launcher stops the program and exits with 85. Then the kubelet restarts the
@@ -17,9 +18,9 @@ from dijob.core.members import Gang
 from dijob.core.observed.views import Observed, Pod, seconds_since
 from dijob.pod import RENEWAL_CODE
 
-# The kubelet restarts a container at once if its last termination is this long ago, otherwise after
-# 10 s or more (1.34, pkg/kubelet: MaxContainerBackOff of 300 s, reset after twice that). If the
-# kubelet would wait, a new pod is faster.
+# The kubelet restarts a container at once if its last termination is this long ago. Otherwise, it
+# waits for 10 s or more (1.34, pkg/kubelet: MaxContainerBackOff of 300 s, reset after twice that).
+# If the kubelet would wait, a new pod is faster.
 CALM_SECONDS = 600.0
 # Seconds that a restart may take beyond the grace period before the pod is re-created. It leaves
 # time to remind a kubelet that has missed the list (address_writes.REMIND_SECONDS).

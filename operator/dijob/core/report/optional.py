@@ -1,5 +1,7 @@
-"""Builds the conditions that a job does not have until they are relevant: Invalid, Suspended,
-Paused, warnings about the spec, and the objects that all ranks share.
+"""Builds the optional conditions, which a job gets only when they are relevant.
+
+These are Invalid, Suspended, Paused, warnings about the spec, and the conditions about the objects
+that all ranks share.
 
 A condition that was never a problem is left out, so that `kubectl describe` stays short. A
 condition that was a problem is kept after the problem is gone. Its status then changes (Invalid to

@@ -98,7 +98,7 @@ def with_engine(marks: PodMarks, engine: Engine) -> PodMarks:
 
 
 def object_name(job: DIJob) -> str:
-    """Return the name of the engine's object. A resumed job gets a new object: Kubernetes keeps the
+    """Return the name of the engine's object. A resumed job gets a new object. Kubernetes keeps the
     old one until no pod uses it, and a PodGroup that was scheduled once never becomes unscheduled.
     """
     resumed = parse_time(job.status.resume_time)
