@@ -105,8 +105,10 @@ def _without_sandbox(world: World, pod: Pod) -> Loss | None:
     """
     if pod.containers.sandbox:
         return None
-    message = f"the sandbox of pod {pod.name} died, so the pod lost its address"
-    return Loss(AddressesReady.SandboxLost, message)
+    return Loss(
+        AddressesReady.SandboxLost,
+        f"the sandbox of pod {pod.name} died, so the pod lost its address",
+    )
 
 
 def _address_changed(world: World, pod: Pod) -> Loss | None:
