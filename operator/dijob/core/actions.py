@@ -247,8 +247,8 @@ class DeletePod(PodAction):
 
 @dataclass(frozen=True)
 class ReleasePod(DeletePod):
-    """Delete a pod that holds a node while a lower rank finds none. The pod is re-created when that
-    rank has a node.
+    """Delete a pod that holds a node while a lower rank finds no node. The pod is re-created when
+    that rank has a node.
     """
 
 

@@ -10,8 +10,9 @@ from dijob.api.status import Condition, Status, parse_time
 from dijob.reasons import PeersReady, Reason, Running
 
 # PeersReady=False becomes a problem, with a Warning event, after this time. With a shorter time,
-# each in-place restart would cause a warning: a rank stops being Ready before its container ends,
-# because its program closes its port, and takes a while to become Ready again.
+# each in-place restart would cause a warning. In such a restart, the rank stops being Ready before
+# its container ends, because its program closes its port. Then it takes a while to become Ready
+# again.
 NOT_READY_SECONDS = 60.0
 
 

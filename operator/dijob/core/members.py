@@ -1,6 +1,6 @@
 """The gang: the pods that the spec asks for, with their ranks, names and node ids.
 
-All names are computed from the job, so two operators, or one operator before and after a crash,
+All names are computed from the job. So two operators, or one operator before and after a crash,
 create the same objects, and the API server rejects duplicates.
 """
 
@@ -46,7 +46,7 @@ class Gang:
     rank order; () if the job has none. `scope` says which ranks restart when one is lost. `gpus` is
     the number of GPUs of each pod. `queue` is DI-engine's --mq-type, and `redis` the host and port
     of its server, if they are known. `server` is the common name of the pod and the Service of the
-    Redis server that the operator runs for this job; "" if the operator runs none.
+    job's own Redis server; "" if the operator runs none.
     """
 
     job: str
@@ -72,7 +72,8 @@ class Gang:
         so on.
 
         The result is empty with `addressing: Hostname`, because a name stays valid
-        (docs/decisions/010), and with redis, because ranks then connect only to the server.
+        (docs/decisions/010). It is also empty with redis, because ranks then connect only to the
+        server.
         """
         if self.addressing is Addressing.HOSTNAME or self.queue not in DIALLING:
             return frozenset()
@@ -115,8 +116,8 @@ class Gang:
         return tuple(map(self.member, range(self.size)))
 
     def address(self, rank: int, ip: str) -> str:
-        """Return the entry of a rank in peer lists: its IP, or its name in the headless Service,
-        which resolves in the pods' namespace.
+        """Return the entry of a rank in peer lists: its IP, or its name in the headless Service.
+        The name resolves in the pods' namespace.
         """
         return (
             f"{self.member(rank).name}.{self.job}" if self.addressing is Addressing.HOSTNAME else ip
@@ -135,8 +136,8 @@ class Gang:
         return GangMember(rank, f"{self.job}-{task.name}-{index}", index, task)
 
     def rank_of(self, name: str) -> int:
-        """Return the rank of the pod of this name; -1 if no rank of this gang or of a larger one
-        has this name.
+        """Return the rank of the pod of this name; -1 if there is no such rank, not even in a
+        larger gang.
         """
         # Larger gangs are included, because the pods of a job that was scaled down still exist for
         # a while and must be deleted.

@@ -18,9 +18,11 @@ LAUNCHER_IMAGE = f"dijob/launcher:{__version__}"
 
 
 class Delivery(StrEnum):
-    """How the launcher's programs get into a pod: an init container copies them into an emptyDir,
-    or the kubelet mounts their image (KEP-4639: always enabled since Kubernetes 1.36, with
-    containerd 2.1). With AUTO, the operator decides (controller/observe/delivery.py).
+    """How the launcher's programs get into a pod.
+
+    An init container copies them into an emptyDir, or the kubelet mounts their image. Such mounts
+    (KEP-4639) are always enabled since Kubernetes 1.36, with containerd 2.1. With AUTO, the
+    operator decides (controller/observe/delivery.py).
     """
 
     AUTO = "Auto"
@@ -43,8 +45,8 @@ class Options:
     launchers reach the operator (controller/channel); "": all pods have a gate, and get their peer
     lists as annotations. `engine` gives nodes to the ranks of jobs that choose no engine
     (render/scheduling). `queues`: Kueue admits the jobs that name a queue
-    (render/scheduling/kueue.py). `keeps_history`: dijob.history records jobs, so a job is not
-    deleted after its time to live before it is recorded.
+    (render/scheduling/kueue.py). `keeps_history`: dijob.history records jobs. After its time to
+    live, a job is deleted only when it has been recorded.
     """
 
     launcher_image: str = LAUNCHER_IMAGE
@@ -109,10 +111,10 @@ def _open_server(job: DIJob) -> Iterator[Problem]:
     """Warn if access to the job's own Redis server cannot be restricted to its ranks."""
     if job.server and (path := on_host(job)):
         message = (
-            "is true, so the ranks' traffic comes from the IP addresses of their nodes, and no"
-            f" network policy can restrict access to the job's Redis server {job.server}: anyone"
-            " who can connect to it can run code in the ranks. If a policy of that name exists, it"
-            f" blocks the ranks: kubectl delete networkpolicy {job.server}"
+            "is true, so the ranks' traffic comes from the IP addresses of their nodes. No network"
+            f" policy can restrict access to the job's Redis server {job.server}: anyone who can"
+            " connect to it can run code in the ranks. If a policy of that name exists, it blocks"
+            f" the ranks: kubectl delete networkpolicy {job.server}"
         )
         yield Problem(f"{path}.spec.hostNetwork", message)
 

@@ -36,9 +36,9 @@ SLOW_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Window:
-    """How many writes may be in flight at once. The number grows by one after a round of quick
-    writes, and is halved after a rejected or slow write (additive increase, multiplicative
-    decrease, as in TCP).
+    """How many writes may be in flight at once. After a round of quick writes, the number grows by
+    one. After a rejected or slow write, it is halved (additive increase, multiplicative decrease,
+    as in TCP).
 
     `cut` is the monotonic time of the last decrease. Writes that were sent before that time are
     ignored, because they suffered from the old, larger window.

@@ -18,9 +18,10 @@ The rules, in the order in which they apply to a job:
    it restart in their pods if possible (restart.py), else their pods are re-created, too. All other
    ranks keep running. Once all ranks have addresses, rule 2 applies again. Failures and successes
    are stored before the pods that show them are deleted.
-4. The job ends (completion.py) when all ranks, or those that successPolicy names, have succeeded,
-   when there are more failures than backoffLimit allows, when the failure policy makes a failure
-   fatal, or when a deadline has passed. Then its pods are cleaned up.
+4. The job succeeds (completion.py) when all ranks, or those that successPolicy names, have
+   succeeded. It fails when there are more failures than backoffLimit allows, when the failure
+   policy makes a failure fatal, or when a deadline has passed. After the end, its pods are cleaned
+   up.
 5. A suspended job has no pods (suspension.py). After it is resumed, rule 1 applies again.
 6. A job that is being deleted is only observed (completion.py).
 """
@@ -45,8 +46,10 @@ from dijob.core.report.summary import apply_facts, events
 
 @dataclass(frozen=True)
 class Plan:
-    """The result of one reconciliation: the status to write if it differs from the stored one, the
-    actions, the events, and the seconds until the next reconciliation.
+    """The result of one reconciliation.
+
+    It has the status to write if that differs from the stored one, the actions, the events, and the
+    seconds until the next reconciliation.
     """
 
     status: Status

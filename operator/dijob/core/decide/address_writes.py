@@ -1,8 +1,8 @@
 """Publishes a new peer list in two steps: first its revision and digest are written to the status,
 then the list is written to each pod.
 
-The order makes it safe to kill the operator at any time: the next operator finds the revision in
-the status and gives all pods the same list.
+This order makes it safe to kill the operator at any time. The next operator finds the revision in
+the status, and gives all pods the same list.
 """
 
 import math
@@ -20,7 +20,7 @@ from dijob.core.membership.world import World
 from dijob.core.observed.views import Pod
 from dijob.names import Addressing
 
-# A kubelet can fail to write a changed annotation into the pod's files: on a busy machine, the
+# A kubelet can fail to write a changed annotation into the pod's files. On a busy machine, the
 # gates of about one in 500 pods waited for over a minute although their pods had the list. Any
 # change to the pod makes the kubelet check again. If API writes are quick, kubelets write a list
 # within 1.2 s, even on a busy machine. If API writes are slow, the reminder comes later (pace.py).
@@ -36,8 +36,8 @@ def next_list(ctx: Context) -> AddressList | None:
         # A program that starts without its Redis server fails after a while, and the failure would
         # be counted.
         return None
-    # The revision of the stale list is also taken into account, so that no revision is used twice,
-    # even if `listNumber` was removed from the status.
+    # The revision of the stale list is also taken into account. So no revision is used twice, even
+    # if `listNumber` was removed from the status.
     last = ctx.next_status.last_renewal
     stale = last.list_number if last else 0
     return ctx.rendezvous.next_list(max(world.address_list.number, stale) + 1)
@@ -91,8 +91,8 @@ def pending_reminders(ctx: Context) -> list[tuple[RemindPod, float]]:
             number = newest if at_gate else pod.copy.renew_from
             seen = ctx.observed.list_seen.get((pod.uid, number), now)
             last = ctx.observed.reminded.get((pod.uid, number), seen)
-            # Each pause is about twice as long as the previous one: it is the time from the list's
-            # first observation to the last reminder, plus the minimum.
+            # Each pause is about twice as long as the previous one. It is the minimum pause plus
+            # the time from the first observation of the list to the last reminder.
             left = pause + (last - seen).total_seconds() - (now - last).total_seconds()
             found.append((RemindPod(pod.name, pod.uid, number, stamped), max(left, soonest)))
     return found

@@ -72,8 +72,10 @@ def waits_to_read(ctx: Context) -> Iterator[float]:
 
 
 def _least_ready(ctx: Context, budget: RankBudget) -> int:
-    """Return how many ranks a drain must keep Ready: the number of ranks in the peer list that must
-    still run, minus the number that may be unavailable.
+    """Return how many ranks a drain must keep Ready.
+
+    This is the number of ranks in the peer list that must still run, minus the number that may be
+    unavailable.
     """
     return max(0, len(_running_ranks(ctx, budget)) - budget.most)
 

@@ -75,7 +75,7 @@ def split_retries(
 
     A policy that rejects one change usually rejects all changes of its kind, so the first retry of
     a group is sent before the others. The change with the fewest attempts comes first. So each
-    change gets its turn, and a change that is rejected for a reason that applies only to it does
+    change gets its turn. If the reason for a rejection applies only to one change, that change does
     not block the others.
     """
     plain, retries = list[Action](), dict[str, list[Action]]()

@@ -131,9 +131,10 @@ def clean_pods(ctx: Context) -> tuple[Action, ...]:
 
 
 def failed_pods(ctx: Context) -> frozenset[str]:
-    """Return the uids of the pods that keep their logs when the job has failed: those with a
-    counted failure, and those whose program failed before the job ended, but too late to be
-    counted.
+    """Return the uids of the pods that keep their logs when the job has failed.
+
+    These are the pods with a counted failure. Pods whose program failed before the job ended are
+    included even if that was too late for the failure to be counted.
     """
     seen = {charge.uid: charge for charge in ctx.next_status.restarts_seen}
     charged = {uid for uid, charge in seen.items() if charge.failures}
@@ -151,8 +152,8 @@ def _has_passed_gate(pod: Pod) -> bool:
 
 def time_to_live(ctx: Context) -> float | None:
     """Return the seconds until a job that has ended is deleted; None if it is kept. A job that
-    dijob.history has not recorded yet is kept for longer. The annotation that marks the job as
-    recorded triggers a reconciliation.
+    dijob.history has not recorded yet is kept beyond its time to live. The annotation that marks
+    the job as recorded triggers a reconciliation.
     """
     ttl, ended = (
         ctx.job.spec.ttl_seconds_after_finished,

@@ -93,9 +93,9 @@ class Context:
     def redis_is_ready(self) -> bool:
         """Whether the job's own Redis server can be reached; true if the job has none.
 
-        No rank starts before the server can be reached, because a program that cannot connect to
-        the server fails after a while, and the job would count that failure. While one of the
-        server's objects is rejected or changed, the server is treated as missing.
+        No rank starts before the server can be reached. A program that cannot connect to the server
+        fails after a while, and the job would count that failure. While one of the server's objects
+        is rejected or changed, the server is treated as missing.
         """
         name, seen = self.world.gang.server, self.observed
         if not name:
@@ -109,9 +109,9 @@ class Context:
 def pods_without_list(world: World) -> tuple[Pod, ...]:
     """Return the pods to which the active list must be written.
 
-    A pod is included if it lacks the list (an operator can be killed halfway), or if somebody has
-    edited the pod's labels or its copy of the list. A pod is also included if it got the list while
-    the job's Redis server was not running.
+    A pod is included if it lacks the list, for example because an operator was killed halfway. A
+    pod is also included if somebody has edited its labels or its copy of the list. The same applies
+    if it got the list while the job's Redis server was not running.
     """
     pods = (world.pods.get(rank) for rank in world.unfinished)
     return tuple(pod for pod in pods if pod and not _has_newest(world, pod))
@@ -196,8 +196,10 @@ def _selector(gang: Gang) -> str:
 
 
 def _budgets_to_record(job: DIJob, observed: Observed) -> str:
-    """Return the names of the job's PodDisruptionBudgets: those that still exist and,
-    unless the job has ended or is suspended, those that its spec asks for.
+    """Return the names of the job's PodDisruptionBudgets.
+
+    These are the budgets that still exist, and those that the job's spec asks for. The latter are
+    left out if the job has ended or is suspended.
     """
     none = job.status.ended or job.spec.suspend or job.status.suspend_time
     wanted = () if none else (one.name for one in wanted_budgets(job))
@@ -208,8 +210,8 @@ def _budgets_to_record(job: DIJob, observed: Observed) -> str:
 
 def _made_from(job: DIJob, present: Iterable[Pod]) -> str:
     """Return the fingerprint of the template that the pods were made from. The pods' annotations
-    are used only if the status has no fingerprint, which happens if the operator is killed before
-    it writes one.
+    are used only if the status has no fingerprint. This happens if the operator is killed before it
+    writes one.
     """
     fingerprint = template_hash(job)
     annotated = [pod.made.template_hash for pod in present]

@@ -2,8 +2,8 @@
 when to reconcile again.
 
 A rule either writes a record into the status or acts. The reason for an action is written first,
-and the next reconciliation acts on it. So no crash of the operator can lose the reason for an
-action, or count a failure twice.
+and the next reconciliation acts on it. So a crash of the operator cannot lose the reason for an
+action, or cause a failure to be counted twice.
 """
 
 from dataclasses import dataclass, replace
@@ -77,8 +77,8 @@ def decide(ctx: Context) -> JobDecision:
         return _decide_clean_up(ctx)
     suspended = suspension.is_suspended(ctx)
     # The loss and the counted failure are stored in the same status write. The next reconciliation
-    # acts on this status. So no failure can be counted twice, or be counted without causing its
-    # restart.
+    # acts on this status. So a failure is never counted twice, and a counted failure always causes
+    # its restart.
     if not suspended and (loss := re_rendezvous.failure_loss(ctx)):
         return _write_first(re_rendezvous.record_loss(ctx, loss))
     # This rule comes after the rules for the end of a job, so a paused job can still be reported as

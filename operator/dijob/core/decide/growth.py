@@ -36,7 +36,7 @@ REMEDY: Final = "to request all ranks, suspend and resume the job"
 
 
 def find_obstacle(ctx: Context, found: Workload) -> Obstacle:
-    """Return why the job cannot grow unless it is suspended and resumed."""
+    """Return why the job must be suspended and resumed before it can grow."""
     # A larger Workload in the queue of another ClusterQueue would need quota for all ranks, and
     # could even preempt the smaller one.
     if found.queue != kueue.queue_name(ctx.job):

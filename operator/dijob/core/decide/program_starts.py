@@ -2,8 +2,8 @@
 
 The kubelet restarts a failed container at once. The kubelet does not know whether the job allows
 another failure. So before the launcher restarts the program, it waits until the operator confirms
-that the failure has been counted (docs/decisions/046). For a job that has failed, the operator
-confirms nothing, so no program runs again after the last failure, and the newest log shows that
+that the failure has been counted (docs/decisions/046). After a job has failed, the operator
+confirms nothing. So no program runs again after the last failure, and the newest log shows that
 failure.
 """
 

@@ -1,14 +1,14 @@
 """Decides about a job that Kueue admits: when it must wait, which Workload it needs, and what the
 operator reports to Kueue.
 
-Kueue decides when a job starts and when it must stop. A job that may not run is suspended in the
-same way as with spec.suspend, so that its programs stop gracefully and no failure is counted. The
+Kueue decides when a job starts and when it must stop. A job that must not run is suspended in the
+same way as with spec.suspend. So its programs stop gracefully, and no failure is counted. The
 Workload is watched, and nothing about it is stored elsewhere, so an operator that restarts
 continues from the Workload alone.
 
-The order of the steps follows Kueue's own controllers (pkg/controller/jobframework/reconciler.go):
-the job stops, and when its pods are gone, the operator gives the quota reservation back. Then Kueue
-puts the Workload into the queue again.
+The order of the steps follows Kueue's own controllers (pkg/controller/jobframework/reconciler.go).
+First the job stops. When its pods are gone, the operator gives back the quota reservation. Then
+Kueue puts the Workload into the queue again.
 """
 
 from collections.abc import Iterable, Mapping
@@ -53,15 +53,16 @@ def workload_key(ctx: Context) -> str:
 
 
 def is_held(ctx: Context) -> bool:
-    """Whether the job may not run, because Kueue has not admitted it, or has evicted it. While the
-    Workloads are not known, for example because the operator has just started, the job continues.
+    """Whether Kueue holds the job back: Kueue has not admitted the job, or has evicted it. While
+    the Workloads are not known, for example because the operator has just started, the job
+    continues.
     """
     seen = ctx.observed.queue
     if not uses_queue(ctx) or not seen.known:
         return False
     if seen.workload is None or not seen.workload.runs:
         return True
-    # Between the creation of its Workload and its start, the job may have been edited.
+    # The job may have been edited between the creation of its Workload and its start.
     begins = bool(ctx.job.status.suspend_time) and not _has_pods(ctx)
     return begins and _differs(seen)
 
@@ -149,7 +150,7 @@ def workload_is_missing(ctx: Context) -> bool:
 def is_outdated(ctx: Context) -> bool:
     """Whether the Workload of a waiting job must be replaced: it was created from another version
     of the job, or to replace a smaller Workload. A Workload of the latter kind has no minimum, so
-    Kueue could not admit only some of its pods.
+    Kueue would admit either all of its pods or none.
     """
     seen = ctx.observed.queue
     if _differs(seen):
@@ -234,8 +235,8 @@ def _release(ctx: Context, found: Workload) -> ReportWorkload:
         changes["PodsReady"] = ("False", "WaitForStart", NOT_READY)
     status: dict[str, Any] = {
         "admission": None,
-        # Cleared, because otherwise Kueue would assign quota only to the other pods, and the next
-        # admission would limit the size of the job to these pods.
+        # Cleared, because otherwise Kueue would assign quota only to the pods that are not
+        # reclaimable. The next admission would then limit the size of the job to those pods.
         "reclaimablePods": None,
         "conditions": _with_conditions(ctx, found, changes),
     }
@@ -252,7 +253,7 @@ NOT_READY: Final = "Not all pods are ready or succeeded"
 
 
 def _ready_condition(ctx: Context, found: Workload) -> Changes:
-    """Return the change to the condition PodsReady that is due; {} if none is. Kueue treats a
+    """Return the due change to the condition PodsReady; {} if no change is due. Kueue treats a
     missing condition as False, so a job that has never been ready needs none.
     """
     before = found.condition("PodsReady")
@@ -277,9 +278,10 @@ def _is_ready(ctx: Context) -> bool:
 
 
 def _reclaimable(ctx: Context, found: Workload) -> Mapping[str, int]:
-    """Return, for each pod set, how many of its pods no longer need their quota: the ranks that
-    have succeeded, and those that the job no longer has. {} if Kueue knows all of them. Kueue
-    accepts only larger numbers.
+    """Return how many pods of each pod set no longer need their quota; {} if Kueue knows them all.
+
+    These are the ranks that have succeeded, and the ranks that the job no longer has. Kueue accepts
+    only changes that increase a number.
     """
     job, wanted = ctx.job, dict(found.reclaimable)
     last = job.pod_sets[-1]

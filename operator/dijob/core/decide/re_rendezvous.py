@@ -18,9 +18,10 @@ from dijob.reasons import AddressesReady
 
 
 def failure_loss(ctx: Context) -> Loss | None:
-    """Return the loss of the ranks that restart because of a new failure: all ranks if the failure
-    policy's action is RestartJob, or the group of a failed rank. Return None if there is no such
-    failure, or if no rank has started.
+    """Return the loss of the ranks that restart because of a new failure.
+
+    These are all ranks if the failure policy's action is RestartJob, otherwise the group of a
+    failed rank. Return None if there is no such failure, or if no rank has started.
     """
     asked = [
         rank for rank, action in ctx.new_failures.items() if action is FailureAction.RESTART_JOB
@@ -70,8 +71,9 @@ def describe_rule(ctx: Context, rank: int) -> str:
 
 
 def size_change_loss(ctx: Context) -> Loss | None:
-    """If the job was resized, but its programs cannot gain or lose members while they run, return a
-    loss of the ranks that must restart; else None.
+    """Return the loss of the ranks that must restart because of a resize; None if there are none.
+
+    A rank must restart if its program cannot gain or lose members while it runs.
     """
     world, size = ctx.world, ctx.rendezvous.next_size
     if world.list_is_stale:
@@ -87,8 +89,10 @@ def size_change_loss(ctx: Context) -> Loss | None:
 
 
 def _group_size_change(ctx: Context) -> Loss | None:
-    """If ranks are already restarting, and their next list also changes the size of a group that
-    still runs, return a loss that includes this group; else None.
+    """Return the loss of a running group whose size changes while other ranks restart, or None.
+
+    The next list of the restarting ranks also changes the size of this group. The loss includes the
+    ranks that are already restarting.
     """
     world, was = ctx.world, ctx.world.listed_size
     # The pods of ranks that are no longer desired are deleted before the next list is published.

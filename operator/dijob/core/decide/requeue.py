@@ -1,8 +1,8 @@
 """Decides when a job is reconciled again if no event arrives.
 
 Most changes arrive as events of the watches. A timer is needed for everything else: deadlines,
-back-offs, join windows, and facts that nothing reports, such as a pod's events or a kubelet that
-has missed an annotation.
+back-offs and join windows. It is also needed for facts that nothing reports, such as a pod's
+events, or a kubelet that has missed an annotation.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,8 +28,8 @@ from dijob.reasons import Running
 # stay unnoticed. A reconciliation writes nothing if nothing has changed.
 RESYNC_SECONDS = 300.0
 # The interval while a job is not running yet. Reasons such as FailedMount are reported only as
-# events, which are not watched. The interval is a quarter of the job's age within these bounds,
-# because a job that has waited for a long time rarely starts in the next seconds.
+# events, which are not watched. The interval is a quarter of the job's age, within these bounds. A
+# job that has waited for a long time rarely starts in the next seconds.
 LOOK_AGAIN_SECONDS = (4.0, 60.0)
 # Seconds added to a wait, because stored times are truncated to seconds.
 STAMPED_SECONDS = 0.5
@@ -63,8 +63,10 @@ def after_end(ctx: Context, status: Status) -> float:
 
 
 def while_suspended(ctx: Context, status: Status) -> float:
-    """Return the seconds until pods on lost nodes are force-deleted after their grace period, or
-    until the Workload of a job with a queue is created or read.
+    """Return the seconds until the next step of a suspended job.
+
+    Either pods on lost nodes are force-deleted after their grace period, or the Workload of a job
+    with a queue is created or read.
     """
     waits = [_at_latest(seconds_until_force(ctx.observed.all_pods, ctx.now)), *_queue_waits(ctx)]
     return max(min(waits), 0.1)
@@ -136,8 +138,8 @@ def _pod_waits(ctx: Context) -> Iterator[float]:
 
 
 def _list_waits(ctx: Context) -> Iterator[float]:
-    """Yield the seconds until a peer list is published, until a kubelet is reminded of it, and
-    until a pod that fails to restart with it is re-created.
+    """Yield the seconds until a peer list is published, and until a kubelet is reminded of it. Also
+    yield the seconds until a pod that fails to restart with the list is re-created.
     """
     if (seconds := ctx.rendezvous.seconds_left) > 0:
         yield seconds + STAMPED_SECONDS

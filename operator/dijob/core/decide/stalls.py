@@ -1,5 +1,7 @@
-"""Decides what to do about a training run that makes no progress: ask the launchers where the
-programs are, and restart the slowest ranks once if stallPolicy says so.
+"""Decides what to do about a training run that makes no progress.
+
+The operator asks the launchers where the programs are, and restarts the slowest ranks once if
+stallPolicy says so.
 
 The stall is reported in the status first (report/stalls.py). The restart is recorded like a loss,
 in the same write as its count, so that a killed operator neither forgets nor repeats it.

@@ -184,8 +184,8 @@ def pods_wait_for_shared(ctx: Context) -> bool:
     """Whether pods must wait for a shared object.
 
     All pods wait for the NetworkPolicy, because a pod without it would be open to everyone. The
-    first pods also wait for the Service: an init container, a probe or the program may look up the
-    name of a peer as soon as it starts, and some do so only once. A job that already has pods
+    first pods also wait for the Service. An init container, a probe or the program may look up the
+    name of a peer as soon as it starts. Some of them do so only once. A job that already has pods
     recovers without its Service, because most programs use addresses. All pods wait for the object
     of the job's engine (scheduling.py).
     """
@@ -223,8 +223,8 @@ def creation_order(ctx: Context, ranks: Sequence[int]) -> list[int]:
     """Return the order in which pods are created.
 
     If the first creation is rejected, the others are not tried (controller/write/batch.py). While
-    old pods still use the names, each attempt starts with a different rank, so that one old pod
-    that never terminates does not block all ranks. The first rank is followed by the ranks that are
+    old pods still use the names, each attempt starts with a different rank. So one old pod that
+    never terminates does not block all ranks. The first rank is followed by the ranks that are
     nearest to it.
     """
     rejections = (

@@ -1,8 +1,8 @@
 """Suspends and resumes a job (spec.suspend): its pods are deleted gracefully, and created again
 with the same ranks and names when spec.suspend is false.
 
-The suspension is written to the status first (suspendTime), so that successes and failures which
-only the pods show are stored before the pods are deleted. The peer list is then no longer active
+The suspension is written to the status first (suspendTime). So the successes and failures that only
+the pods show are stored before the pods are deleted. A suspended job has no active peer list
 (list_state.py). A resumed job starts when all old pods are gone, because pod names are reused.
 """
 
@@ -54,8 +54,10 @@ def next_status(ctx: Context) -> Status:
 
 
 def can_resume(ctx: Context) -> bool:
-    """Whether the job can start again: it is no longer suspended, has neither old pods nor an old
-    object of its engine, and Kueue admits it if it has a queue.
+    """Whether the job can start again.
+
+    It can if it is no longer suspended, and has neither old pods nor an old object of its engine.
+    If it has a queue, Kueue must also admit it.
     """
     if ctx.job.spec.suspend or ctx.observed.all_pods:
         return False

@@ -3,8 +3,8 @@
 Anyone who may patch pods can write their annotations. So the annotations are only copies, never the
 source. A list is genuine if its digest is the one in the status. (A genuine list is active until
 lastRenewal contains its revision, see list_state.py.) The operator rebuilds the list from the
-addresses that the kubelets report. It uses a pod's copy only if the copy has the same digest, which
-shows that the operator has created the copy (docs/decisions/015).
+addresses that the kubelets report. It uses a pod's copy only if the copy has the same digest. This
+digest shows that the operator has created the copy (docs/decisions/015).
 """
 
 from collections.abc import Mapping
@@ -112,8 +112,8 @@ def _number_of(pod: Pod, newest: AddressList, given: int) -> int:
     """Return the revision that the pod really has, whatever its annotations claim; 0 if it has no
     list.
 
-    If a claim is false and nothing else is known, a running pod is assumed to have the newest list,
-    since no program starts without one. The operator then writes the list again, and does nothing
+    If a claim is false and nothing else is known, a running pod is assumed to have the newest list.
+    No program starts without a list. The operator then writes the list again, and does nothing
     else.
     """
     claimed = pod.copy.address_list
@@ -129,8 +129,10 @@ def _number_of(pod: Pod, newest: AddressList, given: int) -> int:
 
 
 def _may_renew(pod: Pod, status: Status) -> bool:
-    """Whether the operator itself could have written the pod's `renew-from`: it is absent, it is
-    not newer than the last loss, or the pod's rank had to restart.
+    """Whether the operator itself could have written the pod's `renew-from`.
+
+    This is so if `renew-from` is absent or not newer than the last loss, or if the pod's rank had
+    to restart.
     """
     last, renew_from = status.last_renewal, pod.copy.renew_from
     if renew_from == 0:
@@ -159,7 +161,8 @@ def _inferred_copy(pod: Pod, status: Status) -> ListCopy:
     if last.list_number < ended_for <= status.list_number:
         return replace(copy, renew_from=ended_for)
     if not (pod.containers.restarts or pod.containers.ended):
-        # Only the pod's own address in the list is known, because the program still uses it.
+        # The program still uses the pod's own address, so this address in the list is known. The
+        # others are not.
         own = ",".join([*[UNKNOWN] * pod.rank, pod.ip])
         return replace(copy, address_list=AddressList(last.list_number, own))
     is_stale = last.list_number == status.list_number
@@ -169,7 +172,7 @@ def _inferred_copy(pod: Pod, status: Status) -> ListCopy:
 def unaccounted_ranks(gang: Gang, pods: Mapping[int, Pod], status: Status) -> tuple[int, ...]:
     """Return the ranks of the newest list that have not succeeded and have no known pod.
 
-    The controller gets such a pod by its name before the rank is treated as lost: somebody may have
+    The controller gets such a pod by its name before the rank is treated as lost. Somebody may have
     removed the label by which the watch selects the pod.
     """
     if status.address_list is None:

@@ -1,7 +1,8 @@
-"""Releases capacity that a job cannot use: a job that cannot start deletes its pods that have a
-node, and re-creates them later (docs/decisions/007).
+"""Releases capacity that a job cannot use.
 
-Otherwise two jobs that each hold half of the cluster would wait for each other indefinitely.
+A job that cannot start deletes its pods that have a node, and re-creates them later
+(docs/decisions/007). Otherwise, two jobs that each hold half of the cluster would wait for each
+other indefinitely.
 """
 
 import hashlib
@@ -27,8 +28,8 @@ def due_record(rendezvous: Rendezvous, status: Status, timeout: int) -> GivenBac
     """Return the record to store if the job releases its capacity now, or may try again earlier
     than planned; else None.
 
-    `timeout` (seconds) is the admission timeout. A rank of a job that is not running may wait this
-    long for a node, or for room in a quota, while other ranks of the job hold capacity.
+    `timeout` (seconds) is the admission timeout: how long a rank may wait for a node, or for room
+    in a quota. It applies while the job is not running and other ranks of the job hold capacity.
     """
     if over := _end_of_pause(rendezvous, status):
         return over
@@ -75,8 +76,8 @@ def pods_to_release(rendezvous: Rendezvous, status: Status) -> tuple[Pod, ...] |
 def _end_of_pause(rendezvous: Rendezvous, status: Status) -> GivenBack | None:
     """If a job that waits for its next attempt can start the attempt now, return the record to
     store; else None. The attempt can start if one of the kept pods was bound to a node, because
-    this shows that there is capacity. This does not apply if another job was waiting too: the pod
-    has then only taken the capacity that was released for the other job.
+    this shows that there is capacity. This does not apply if another job was waiting, too. In that
+    case, the pod has only taken the capacity that was released for the other job.
     """
     world, now, given = rendezvous.world, rendezvous.now, status.given_back
     if not given or not world.no_rank_runs or seconds_until_retry(status, now) <= 0:
@@ -93,7 +94,7 @@ def until_given_back(rendezvous: Rendezvous, status: Status, timeout: int) -> fl
     world = rendezvous.world
     if not (world.no_rank_runs and (waited := _seconds_waited(rendezvous, status))):
         return None
-    # If no other pod waits for a node, a release is useless: the job's own pods would take the
+    # If no other pod waits for a node, a release is useless. The job's own pods would take the
     # nodes again, and a cluster autoscaler would no longer see pods that wait.
     quota, wanted = any(rank not in world.pods for rank in waited), rendezvous.observed.room.wanted
     pods = (pod for rank, pod in world.pods.items() if rank in world.wanted and not pod.finished)
@@ -126,7 +127,7 @@ def seconds_until_retry(status: Status, now: datetime) -> float:
     """Return the seconds until a job that has released its capacity tries again; 0 or less: now."""
     until = parse_time(status.given_back.until) if status.given_back else None
     left = (until - now).total_seconds() if until else 0.0
-    # A pause beyond the maximum means that the clock has been set back, so it is ignored.
+    # A pause beyond the maximum means that the clock has been set back, so such a pause is ignored.
     return left if left <= RETRY_SECONDS[1] * SPREAD[1] else 0.0
 
 
@@ -135,7 +136,7 @@ def _seconds_waited(rendezvous: Rendezvous, status: Status) -> dict[int, float]:
     quota.
 
     Ranks that are not required are ignored, because they can join later. Pods that are rejected for
-    a reason other than a quota are also ignored: no other job can release capacity for them, and
+    a reason other than a quota are also ignored. No other job can release capacity for them, and
     the pause after a release would only delay the next attempt.
     """
     world, now, rejections = rendezvous.world, rendezvous.now, rendezvous.observed.rejections

@@ -56,8 +56,8 @@ class FailureAccount:
 
 
 def read_ledger(status: Status, gang: Gang) -> FailureAccount:
-    """Return the stored account. If the tasks have changed (which is possible during a suspension),
-    the rank numbers have a new meaning, so no rank counts as succeeded.
+    """Return the stored account. If the tasks have changed, the rank numbers have a new meaning, so
+    no rank counts as succeeded. Such a change is possible during a suspension.
     """
     same = gang.task_sizes == status.tasks
     charges = {charge.rank: charge for charge in status.restarts_seen if same}
@@ -98,14 +98,14 @@ def with_failures(
     about to be deleted because of its stale peer list, are not failures. The following failures are
     not counted:
     - failures that a rule of the failure policy ignores (policy.py);
-    - failures of a pod whose address has changed, because its sandbox died (a reboot of its node);
-      a pod whose sandbox has just died is judged when it has a new one;
-    - a failure that the kubelet did not observe, because the sandbox died with the program: after a
-      restart, the operator may not know the previous address;
+    - failures of a pod whose address has changed, because its sandbox died (for example, at a
+      reboot of its node); a pod whose sandbox has just died is judged when it has a new one;
+    - a failure that the kubelet did not observe, because the sandbox died with the program (an
+      operator that has restarted may not know the previous address);
     - requested restarts with a new peer list;
     - failures of the `failed_without_redis` ranks, unless a rule matches them.
 
-    If one failure restarts all ranks, all failures found in this reconciliation count as one: the
+    If one failure restarts all ranks, all failures found in this reconciliation count as one. The
     failure of one rank terminates the programs of the others, and one restart follows. The same
     applies to the failures of a group that restarts.
     """
@@ -225,11 +225,11 @@ def _restarted_with_all(pod: Pod) -> bool:
 def _count_new_failures(pod: Pod, before: Charge, policy: Policy) -> int:
     """Return how many failures of a pod are new.
 
-    For a disrupted pod that has not succeeded, the result is 1 if a rule matches the disruption and
-    the disruption has not been counted yet, else 0. The result is also 0 if the pod is being
-    deleted for another reason, or if its node cannot mount the launcher's image. Otherwise, it is
-    the number of uncounted failures of its containers. Init containers are counted separately,
-    because once they succeed, their status no longer shows how often they failed.
+    For a disrupted pod that has not succeeded, the result is 1 or 0. It is 1 if a rule matches the
+    disruption, and the disruption has not been counted yet. The result is also 0 if the pod is
+    being deleted for another reason, or if its node cannot mount the launcher's image. Otherwise,
+    it is the number of uncounted failures of its containers. Init containers are counted
+    separately, because once they succeed, their status no longer shows how often they failed.
     """
     if pod.unmountable:
         return 0

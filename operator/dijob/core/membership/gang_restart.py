@@ -23,8 +23,10 @@ def all_ranks(world: World) -> frozenset[int]:
 
 
 def restarting_with(world: World, ranks: frozenset[int]) -> frozenset[int]:
-    """Return the ranks that restart together with these ranks, including these: ranks that connect
-    to any of them, and all ranks of each group with a restarting rank.
+    """Return these ranks, and all ranks that restart together with them.
+
+    A rank restarts with them if it connects to a restarting rank, or if another rank of its group
+    restarts.
     """
     found = ranks.union(*map(world.gang.dialers, ranks))
     while (grown := _with_groups(world, found)) != found:
@@ -41,8 +43,8 @@ def lasting_successes(world: World, restarting: Set[int]) -> frozenset[int]:
 
 def complete_successes(world: World, succeeded: frozenset[int]) -> frozenset[int]:
     """Return the succeeded ranks that need not restart when a job starts without a peer list.
-    During a suspension, a group may have gained ranks, or may have become a group. Its ranks can
-    only start together.
+    During a suspension, a group may have gained ranks, or several ranks may have become a group.
+    The ranks of a group can only start together.
     """
     wanted = frozenset(range(world.gang.size)) - succeeded
     groups = tuple(group for group in world.gang.groups if _any_in(group, wanted))
@@ -50,7 +52,7 @@ def complete_successes(world: World, succeeded: frozenset[int]) -> frozenset[int
 
 
 def last_group(world: World) -> frozenset[int]:
-    """Return the ranks of the world whose group changes if the job is scaled."""
+    """Return the world's ranks in the group that grows or shrinks if the job is scaled."""
     groups = (group for group in world.gang.groups if group.stop == MAX_REPLICAS)
     return frozenset(rank for group in groups for rank in all_ranks(world) if rank in group)
 
@@ -64,8 +66,8 @@ def succeeded_ranks(world: World) -> frozenset[int]:
 
 
 def is_closing(world: World, rank: int) -> bool:
-    """Whether no rank can join the group of this rank any more, because one of its ranks has
-    succeeded. A late join would restart the whole group just as it finishes.
+    """Whether the group of this rank accepts no more ranks, because one of its ranks has succeeded.
+    A late join would restart the whole group just as it finishes.
     """
     if world.state is ListState.NONE or not world.succeeded:
         return False

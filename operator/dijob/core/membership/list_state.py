@@ -22,7 +22,7 @@ from dijob.api.status import Status
 from dijob.reasons import AddressesReady
 
 # The reason that lastRenewal has after a suspension. All pods that had the list are gone, so the
-# list does not count as stale, and the job starts as if there had been no list.
+# list does not count as stale. The job starts as if there had been no list.
 SUSPENDED = AddressesReady.Suspended.name
 
 

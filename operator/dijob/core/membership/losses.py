@@ -1,4 +1,4 @@
-"""The rules that decide whether a rank is lost, which makes the newest peer list stale.
+"""The rules that decide whether a rank is lost. A lost rank makes the newest peer list stale.
 
 A lost rank comes back under a new address. The ranks that connect to its old address would never
 find it again, so they restart with the next list (docs/decisions/006).
@@ -100,13 +100,14 @@ def _pod_failed(world: World, pod: Pod) -> Loss | None:
 
 def _without_sandbox(world: World, pod: Pod) -> Loss | None:
     """The sandbox died. The rank is lost at once, because the kubelet (1.34 to 1.37) may never
-    report the new address: it reports nothing while an init container that had succeeded runs
-    again. The gate is such a container, and it waits for a list that must contain this address.
+    report the new address. It reports nothing while an init container that had succeeded runs
+    again. The gate is such a container, and it waits for a list that must contain the new address.
     """
     if pod.containers.sandbox:
         return None
     return Loss(
-        AddressesReady.SandboxLost, f"the sandbox of pod {pod.name} died, and its address with it"
+        AddressesReady.SandboxLost,
+        f"the sandbox of pod {pod.name} died, so the pod lost its address",
     )
 
 
@@ -128,7 +129,8 @@ def _not_restarted(world: World, pod: Pod) -> Loss | None:
 
 def _without_its_redis(world: World, pod: Pod) -> Loss | None:
     """The job's own Redis server was replaced. The ranks restart, because redis-py may never notice
-    that a connection is dead, and TCP may keep trying to connect to the old server for two minutes.
+    that a connection is dead. TCP may also keep trying to connect to the old server for two
+    minutes.
     """
     began, now = pod.copy.redis_run, world.redis_run
     if now and began not in ("", now) and pod.rank not in world.restarts.unrequested:

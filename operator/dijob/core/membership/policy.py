@@ -68,7 +68,9 @@ class Policy:
 
     def failing_group(self, pod: Pod) -> range | None:
         """Return the group of ranks that restarts because this pod has failed; None if its rank is
-        in no group, or if a rule of the failure policy applies, because such a rule concerns only
+        in no group.
+
+        Also return None if a rule of the failure policy applies, because such a rule concerns only
         the rank itself.
         """
         if self.rule(pod) is not None or self.action(pod) is not FailureAction.RESTART:

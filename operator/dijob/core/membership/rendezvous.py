@@ -84,8 +84,10 @@ class Rendezvous:
 
     @cached_property
     def unschedulable(self) -> tuple[int, ...]:
-        """The ranks, in order, for which the scheduler has found no node, or whose pods have been
-        rejected for at least as long as the admission timeout.
+        """The unschedulable ranks, in order.
+
+        The scheduler has found no node for them, or their pods have been rejected for at least as
+        long as the admission timeout.
         """
         world = self.world
         pods = ((rank, world.pods.get(rank)) for rank in world.wanted)
@@ -190,7 +192,7 @@ def is_outdated(world: World) -> bool:
     ips = world.address_list.addresses
     named = any(rank < len(ips) and ips[rank] != PLACEHOLDER for rank in world.succeeded)
     pods = (world.pods.get(rank) for rank in world.unfinished)
-    # If the group of a crashed rank is closing, the whole group restarts anyway.
+    # If the group of a crashed rank accepts no more ranks, the whole group restarts anyway.
     crashed = any(
         pod.containers.failures > 0
         and not pod.ready
@@ -204,8 +206,8 @@ def is_outdated(world: World) -> bool:
 def _seconds_since_arrival(rendezvous: Rendezvous, pod: Pod) -> float:
     """Return the seconds since a pod arrived. If the time is unknown, the pod is assumed to have
     arrived long ago, so the result is the length of the join window. The clock of the pod's node
-    may be minutes ahead of the operator's, so the result is at least the time since the operator
-    first saw the pod.
+    may be minutes ahead of the operator's clock. So the result is at least the time since the
+    operator first saw the pod.
     """
     seconds, now = seconds_since(_arrival_time(pod), rendezvous.now), rendezvous.now
     if seconds is None:
@@ -227,8 +229,10 @@ def _listed_address(world: World, rank: int) -> str:
 
 
 def _is_creating(rendezvous: Rendezvous) -> bool:
-    """Whether the pod of the next rank is being created: it was not rejected, or was rejected only
-    because an old pod of the same name is still terminating.
+    """Whether the pod of the next rank is being created.
+
+    This is so if it was not rejected, or was rejected only because an old pod of the same name is
+    still terminating.
     """
     rejections, member = rendezvous.observed.rejections, rendezvous.world.gang.member
     first = (rejections.get(f"pod/{member(rank).name}") for rank in rendezvous.ranks_to_add[:1])

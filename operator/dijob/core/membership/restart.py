@@ -1,5 +1,7 @@
-"""In-place restart: which of the ranks that connect to a lost rank restart in their own pods, and
-how far each restart has progressed. These restarts do not count as failures (failures.py).
+"""In-place restart of the ranks that connect to a lost rank.
+
+This module says which of these ranks can restart in their own pods, and how far each restart has
+progressed. These restarts do not count as failures (failures.py).
 
 The annotation `renew-from`, which a pod gets together with the next peer list, requests a restart
 of its process. Its launcher stops the program and exits with 85. Then the kubelet restarts the
@@ -16,9 +18,9 @@ from dijob.core.members import Gang
 from dijob.core.observed.views import Observed, Pod, seconds_since
 from dijob.pod import RENEWAL_CODE
 
-# The kubelet restarts a container at once if its last termination is this long ago, otherwise after
-# 10 s or more (1.34, pkg/kubelet: MaxContainerBackOff of 300 s, reset after twice that). If the
-# kubelet would wait, a new pod is faster.
+# The kubelet restarts a container at once if its last termination is this long ago. Otherwise, it
+# waits for 10 s or more (1.34, pkg/kubelet: MaxContainerBackOff of 300 s, reset after twice that).
+# If the kubelet would wait, a new pod is faster.
 CALM_SECONDS = 600.0
 # Seconds that a restart may take beyond the grace period before the pod is re-created. It leaves
 # time to remind a kubelet that has missed the list (address_writes.REMIND_SECONDS).
@@ -140,8 +142,8 @@ def uncharged_ends(pod: Pod, before: Charge, new: int) -> int:
     program can write the same message. Only a container's last termination is visible, and
     sometimes not even that. So if there are several new terminations, or the last one is not
     recorded, one of them is assumed to be the requested restart. The same is assumed for a
-    termination with the launcher's exit code but without its message, because the message cannot be
-    written if the disk is full.
+    termination with the launcher's exit code but without its message. The launcher cannot write the
+    message if the disk is full.
     """
     if pod.copy.renew_from <= before.renewed:
         return 0
@@ -152,10 +154,10 @@ def uncharged_ends(pod: Pod, before: Charge, new: int) -> int:
 def answered_request(pod: Pod, before: Charge) -> int:
     """Return the revision of the request that caused an excused termination.
 
-    This is not always the newest request. If another rank is lost after the launcher has read a
-    request, the pod may get the next request before the operator observes that the program has
-    exited. The restarted program may have only the list of the first request. It must then exit
-    again for the second request.
+    This is not always the newest request. Another rank may be lost after the launcher has read a
+    request. In that case, the pod may get the next request before the operator observes that the
+    program has exited. The restarted program may have only the list of the first request. It must
+    then exit again for the second request.
     """
     ended_for, renew_from = pod.containers.ended_for, pod.copy.renew_from
     return min(ended_for, renew_from) if ended_for > before.renewed else renew_from

@@ -1,9 +1,9 @@
 """Determines when the training of a job stopped making progress, and which ranks hold it up.
 
-The time without progress is derived from the reports of the launchers, which say how long ago their
-programs made progress, and from the status. So the time does not depend on how long an operator has
-been running. It counts only while all ranks are Ready, from the moment when the last of them became
-Ready (docs/decisions/064).
+The time without progress is derived from the status and from the reports of the launchers. The
+launchers report how long ago their programs made progress. So the time does not depend on how long
+an operator has been running. It counts only while all ranks are Ready, from the moment when the
+last of them became Ready (docs/decisions/064).
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from dijob.core.observed.progress import JobProgress, RankProgress
 from dijob.names import Activity
 
 # A launcher reports times without progress in whole seconds, and a status contains whole seconds.
-# Two times that differ by at most this are the same.
+# Two times that differ by at most this many seconds count as the same.
 ROUNDING_SECONDS = 2.0
 # If the training process spends at least this percentage of its time waiting for data, the other
 # ranks hold it up. The 30 s average (dijob_runtime/waiting.py) reaches this percentage 70 s after
@@ -69,10 +69,12 @@ def find_standstill(
 
 
 def slowest_ranks(world: World, progress: JobProgress) -> frozenset[int]:
-    """Return the ranks that hold up the training: the rank with the lowest iteration or, if several
-    ranks have it, the one that has made no progress for the longest time. If all ranks that train
-    wait for data, the result is the other ranks. If no rank has made progress since its program
-    started, the result is all ranks.
+    """Return the ranks that hold up the training.
+
+    This is the rank with the lowest iteration. If several ranks have this iteration, it is the one
+    that has made no progress for the longest time. If all ranks that train wait for data, the
+    result is the other ranks. If no rank has made progress since its program started, the result is
+    all ranks.
     """
     training = {rank: one for rank, one in _of_ranks(world, progress) if one and one.moved}
     others = frozenset(world.unfinished) - training.keys()

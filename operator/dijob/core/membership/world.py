@@ -78,8 +78,8 @@ class World:
     def size(self) -> int:
         """The number of ranks in the world. If a list is active, these are the ranks in the list.
         If the list is stale, they are the ranks of that list that are still desired. Ranks at the
-        end of the list are left out if they neither restart nor run, and belong to no task that is
-        a group. Without a list, the size is the gang's minimum.
+        end of the list are left out if they neither restart nor run. Unfinished ranks of a task
+        that is a group are always kept. Without a list, the size is the gang's minimum.
         """
         if self.list_is_active:
             return len(self.address_list.addresses) or self.listed_size or self.gang.size
@@ -135,7 +135,7 @@ class World:
 
     @property
     def no_rank_runs(self) -> bool:
-        """Whether no rank runs, or may run, with a correct list."""
+        """Whether there is no rank that runs, or may run, with a correct list."""
         return not (self.list_is_active or self.survivors)
 
     @cached_property

@@ -1,5 +1,6 @@
-"""Extracts the reason that the cluster reports if a pod does not start or run, from the pod's raw
-status and from the warning events about it.
+"""Extracts the reason that the cluster reports if a pod does not start or run.
+
+The reason comes from the pod's raw status and from the warning events about the pod.
 
 The message must be stable. For the same problem, a kubelet alternates between two reasons, and an
 event and the status report the problem at different times. If the texts differed, the job's
@@ -39,7 +40,7 @@ _WAITS = re.compile(r"(?:container|volume) \S+: (?!CrashLoopBackOff)")
 _ABOUT = re.compile(r"\{(.+)\}$")
 # Waiting reasons of a normal start.
 WAITING_IS_FINE = ("PodInitializing", "ContainerCreating", "")
-# A kubelet retries an operation that fails at first: a ConfigMap may be created a second after the
+# A kubelet retries an operation that fails at first. A ConfigMap may be created a second after the
 # pods, two nodes may mount a claim at the same time, or a registry may be slow for a moment. A
 # message about such a problem would be outdated by the time it is read, and its event would stay
 # for an hour. So the message is delayed. A mount is retried after 0.5, 1, 2 and 4 s, so a mount
@@ -80,8 +81,10 @@ def is_retried(complaint: str) -> bool:
 
 
 def event_warning(event: Body, main: str, volumes: tuple[tuple[str, str], ...] = ()) -> str:
-    """Return the message of an event about a pod with this main container and these image volumes
-    ((image, name) pairs); "" if the event only repeats another one.
+    """Return the message of an event about a pod; "" if the event only repeats another one.
+
+    `main` is the name of the pod's main container, and `volumes` are its image volumes as (image,
+    name) pairs.
 
     If a kubelet cannot pull an image, an event reports this at once, and the pod's status reports
     it ten seconds later. Both result in the same message.

@@ -31,8 +31,8 @@ ALONE = "dijob: this rank works alone: "
 # The launcher's termination message for a program whose arguments conflict with the job.
 OTHERWISE = "dijob: this program says otherwise: "
 # The reason in the status of a container that is restarted together with all other containers of
-# its pod, because one of them has a rule RestartAllContainers (Kubernetes 1.36, pkg/kubelet:
-# RestartingAllContainers).
+# its pod. This happens if one of them has a rule RestartAllContainers (Kubernetes 1.36,
+# pkg/kubelet: RestartingAllContainers).
 RESTARTED_WITH_ALL = "RestartingAllContainers"
 # The init containers that the operator adds.
 OURS = (names.LAUNCHER_CONTAINER, names.GATE_CONTAINER)
@@ -49,18 +49,18 @@ class Containers:
 
     The pod: `sandbox` is false if the pod's sandbox has died, with everything in it, and no new one
     is known yet (sandbox.py). `all_ended`: no container is running or will be restarted.
-    `unstarted`: only the container that installs the operator's programs has started, so the main
-    container's image may not be on the node yet (unless another pod of the job uses that image
-    there, ranked.py). `gated`: the gate is running. `gate_started` is when it started last.
+    `unstarted`: only the container that installs the operator's programs has started. The main
+    container's image may then not be on the node yet, unless another pod of the job uses that image
+    there (ranked.py). `gated`: the gate is running. `gate_started` is when it started last.
 
-    The main container: `outlived_sandbox` means that it ended after its sandbox had died, as the
-    operator has observed (sandbox.py). `broken` means that it has failed and is not restarted
-    (restartPolicy Never), although another container may keep the pod alive. `started` and `ended`
-    are when it started and when it last ended, `restarts` is how often it has been restarted.
-    `ended_for` is the revision for which it was last restarted on request; 0 if it ended for
-    another reason. `unrecorded`: its last termination is no longer known. `last_end` is its last
-    termination, or that of another container that failed. If neither is recorded, `last_end` may be
-    an end of which the kubelet has no record.
+    The main container: `outlived_sandbox` means that this container ended after its sandbox had
+    died, as the operator has observed (sandbox.py). `broken` means that this container has failed
+    and is not restarted (restartPolicy Never), although another container may keep the pod alive.
+    `started` and `ended` are when it started and when it last ended, `restarts` is how often it has
+    been restarted. `ended_for` is the revision for which it was last restarted on request; 0 if it
+    ended for another reason. `unrecorded`: its last termination is no longer known. `last_end` is
+    its last termination, or that of another container that failed. If neither is recorded,
+    `last_end` may be an end of which the kubelet has no record.
     """
 
     failures: int = 0
@@ -190,8 +190,8 @@ def init_failures(spec: Body, status: Body, main: Body) -> int:
     falls when they succeed; the job's status keeps the highest number.
 
     The operator's own init containers are not counted. Init containers that run again only because
-    the kubelet created a new sandbox are not counted either, nor are those that the kubelet
-    terminates because the pod has ended.
+    the kubelet created a new sandbox are not counted either. The same applies to init containers
+    that the kubelet terminates because the pod has ended.
     """
     if (
         spec.get("restartPolicy") == "Never"
@@ -223,8 +223,8 @@ def sidecar_names(spec: Body) -> frozenset[str]:
 
 def last_end(spec: Body, status: Body, main: Body) -> ContainerEnding | None:
     """Return how the main container last ended. If it has never ended with an error, return the
-    last termination of the first other container that has ended with an error and whose
-    terminations count.
+    last termination of another container. This is the first one that has ended with an error, and
+    whose terminations count.
 
     If there is no such record, return the unrecorded end of the first container that has one. For a
     failed pod, return None instead, because its status says more than an unrecorded end.
@@ -269,8 +269,8 @@ def end_time(main: Body) -> str:
 
 def has_unrecorded_end(container: Body) -> bool:
     """Whether a container has ended before, but its end is no longer recorded. The kubelet discards
-    the record if it removes dead containers after it has created the next container, but before it
-    starts that one (1.34, pkg/kubelet/kuberuntime: evictableContainers).
+    the record if it removes dead containers between the creation and the start of the next
+    container (1.34, pkg/kubelet/kuberuntime: evictableContainers).
     """
     return int(container.get("restartCount") or 0) > 0 and not _last_termination(container)
 

@@ -1,7 +1,7 @@
 """Messages that say what each rank is waiting for, grouped by cause (grouping.py).
 
-Each rank is reported with the most specific cause that is known: an API error, else a complaint by
-the cluster, else the general state of the pod.
+Each rank is reported with the most specific cause that is known. This is an API error, else a
+complaint by the cluster, else the general state of the pod.
 """
 
 from collections.abc import Container, Iterable, Sequence

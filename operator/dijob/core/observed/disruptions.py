@@ -19,8 +19,8 @@ REJECTED = "Pod was rejected"
 # The reasons of disruptions, for kubelets that write a different message: rejections by a node
 # (pkg/kubelet: predicate.go and admissionRejectionReasons), and terminations in favor of another
 # pod. The list does not include reasons that the pod's own behavior causes: DeadlineExceeded, and
-# Evicted for too much disk use (an eviction that protects the node has the condition
-# DisruptionTarget).
+# Evicted for too much disk use. An eviction that protects the node has the condition
+# DisruptionTarget.
 DISRUPTIONS = (
     "AppArmor",
     "InvalidNodeInfo",

@@ -60,9 +60,9 @@ def classify_namesake(body: Body, job: str, uid: str) -> RejectionCause | None:
     """Classify an existing object whose name the job needs; None if it is the job's own object,
     which the watch has not shown yet.
 
-    An object that is being deleted, and the leftovers of a deleted job of the same name (which the
-    garbage collector deletes within seconds), will free the name soon. This is common: users often
-    run `kubectl delete` and `kubectl apply` right after each other.
+    An object that is being deleted will free the name soon. So will the leftovers of a deleted job
+    of the same name, which the garbage collector deletes within seconds. This is common: users
+    often run `kubectl delete` and `kubectl apply` right after each other.
     """
     meta = body["metadata"]
     owner = controller_of(meta)
@@ -75,8 +75,10 @@ def classify_namesake(body: Body, job: str, uid: str) -> RejectionCause | None:
 
 
 def owner_in_words(body: Body) -> str:
-    """Describe the owner of an object, from its controller, else from the labels that a deletion
-    with `--cascade=orphan` leaves on it; "" if neither is known.
+    """Describe the owner of an object; "" if it is not known.
+
+    The owner is the object's controller. Without a controller, it is read from the labels that a
+    deletion with `--cascade=orphan` leaves on the object.
     """
     meta = body["metadata"]
     if owner := controller_of(meta):
@@ -87,9 +89,10 @@ def owner_in_words(body: Body) -> str:
 
 
 def other_port(body: Body, manifest: Body) -> tuple[int, int] | None:
-    """Return the port of an existing Service and the port that the job needs; None if both are the
-    same, or if the object is not a Service. The port of a headless Service does not matter, because
-    its names resolve to the pods themselves.
+    """Return the port of an existing Service and the port that the job needs.
+
+    Return None if both are the same, or if the object is not a Service. The port of a headless
+    Service does not matter, because its names resolve to the pods themselves.
     """
     if manifest["kind"] != "Service" or manifest["spec"].get("clusterIP") == "None":
         return None

@@ -1,4 +1,4 @@
-"""Reads from a pod's events what its status does not show: why its containers do not start, and
+"""Reads from a pod's events the facts that its status lacks: why its containers do not start, and
 why the kubelet has killed a container.
 """
 
@@ -56,8 +56,8 @@ def _pull_failed(events: Iterable[Body], main: str) -> bool:
 
 def unexplained_ends(pods: Iterable[Pod]) -> Iterator[tuple[End, ContainerEnding, Pod]]:
     """Yield the last terminations whose cause only an event can show. If the kubelet has killed the
-    container, its status shows a termination by SIGTERM like any other. If the kubelet has no
-    record of the end, its status shows nothing.
+    container, its status shows an ordinary termination by SIGTERM. If the kubelet has no record of
+    the end, its status shows nothing.
     """
     for pod in pods:
         end = pod.containers.last_end

@@ -1,7 +1,7 @@
 """Reads NetworkPolicies, and compares their specs by a digest.
 
-The specs themselves are compared, not an annotation with the operator's own hash: an edit of
-the spec would not change that annotation, and a tool that removes unknown annotations would cause
+The specs themselves are compared, not an annotation with the operator's own hash. An edit of the
+spec would not change such an annotation, and a tool that removes unknown annotations would cause
 endless updates.
 """
 

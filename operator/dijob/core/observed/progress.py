@@ -60,9 +60,9 @@ class RankProgress:
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """The progress of a job with stallSeconds. `reported` is when the job last made progress
-    according to its newest report, even if the report is from an earlier run of its programs ("":
-    there is no report).
+    """The progress of a job with stallSeconds. `reported` is when the job last made progress,
+    according to its newest report ("": there is no report). That report may be from an earlier run
+    of the job's programs.
     """
 
     reported: str = ""

@@ -1,5 +1,6 @@
-"""Frozen views of the objects of Kueue: the Workload of a job, and what the operator must read to
-start the job (workloads.py creates them from raw objects).
+"""Frozen views of Kueue's objects, which workloads.py creates from raw objects.
+
+They show the Workload of a job, and what the operator must read to start the job.
 """
 
 from collections.abc import Mapping
@@ -136,14 +137,15 @@ class QueueView:
     `enabled`: the operator is configured to use Kueue. `served`: the cluster serves Kueue's API.
     `known`: the Workloads have been listed, so `workload` is current (None: it does not exist).
     `unread` is why an object that the job needs could not be read. `flavors` are the flavors that
-    have been read, and `priority` is the number that belongs to the job's priority class (None:
-    not read yet). `local` is the LocalQueue as it was last read (None: it has not been read, or
+    have been read, and `priority` is the number that belongs to the job's priority class (None: not
+    read yet). `local` is the LocalQueue as it was last read (None: it has not been read, or
     `absent` says that it does not exist). `digest` is the digest that the Workload should have.
     `held_back` is how many ranks are desired in addition to those that Kueue has admitted.
-    `read_in` is when (seconds) the objects that are not watched are read again (None: never).
+    `read_in` is the number of seconds until the objects that are not watched are read again (None:
+    never).
 
     `growth` is the larger Workload that waits to replace `workload`. `others` are Workloads of the
-    job that are no longer needed. `slices` is whether Kueue can replace a Workload with a larger
+    job that are no longer needed. `slices` says whether Kueue can replace a Workload with a larger
     one (None: not known yet). `quota` is the quota of the ClusterQueue, as it was last read.
     """
 

@@ -125,7 +125,8 @@ def of_change(
     """Return the API server's rejection of a patch or a deletion of an existing object.
 
     The operator's own change is always valid. So a policy, a webhook or a limit has rejected it,
-    whatever the code (422 is the default of admission policies), and may accept it the next time.
+    and may accept it the next time. The code does not matter, because 422 is also the default of
+    admission policies.
     """
     lasting = 400 <= status < 500 and status != 429
     return _for_now(

@@ -65,7 +65,8 @@ def about_rank(message: str) -> str:
 
 
 def about_redis(message: str) -> str:
-    """Return the API error about the pod of the job's Redis server, preceded by advice if it is
-    about resources, which no field of the job sets.
+    """Return the API error about the pod of the job's Redis server.
+
+    If the error is about resources, advice precedes it, because no field of the job sets them.
     """
     return f"{REDIS}: {message}" if RESOURCES.search(message) else message

@@ -85,8 +85,9 @@ def _waiting(pod: Pod) -> Pod:
 
 
 def _is_ready(pod: Pod, report: LauncherReport) -> bool:
-    """Whether the pod will be Ready once its kubelet reports it: its program is ready, and nothing
-    else keeps it from being Ready.
+    """Whether the pod will be Ready as soon as its kubelet reports this.
+
+    This is so if its program is ready, and nothing else keeps the pod from being Ready.
     """
     ready = report.state is LauncherState.READY and report.connected
     # If the pod ceased to be Ready after its container started, either the kubelet has seen the

@@ -12,8 +12,8 @@ launcher's run/delay.go).
 A container without a launcher can end in the second in which its sandbox died. The operator usually
 observes the two events one after the other, and remembers their order (`with_remembered`). If the
 operator has observed both at the same time, the exit code decides. The sandbox is assumed to be the
-cause if the container was terminated by SIGTERM or SIGKILL, or if it exited 0 and the kubelet did
-not report this before that second (`_reported_at_once`).
+cause if the container was terminated by SIGTERM or SIGKILL. The same applies if the container
+exited 0, and the kubelet did not report this before that second (`_reported_at_once`).
 """
 
 from collections.abc import Mapping
@@ -58,9 +58,9 @@ def ended_with_it(status: Body, container: Body, launched: bool = False) -> bool
 
 
 def with_remembered(before: Pod, now: Pod) -> Pod:
-    """Return the newer view of a pod, with what only the older view shows: that the sandbox died
-    while the main container was still running. Whatever exit code that container then ends with, it
-    has neither succeeded nor failed. This applies until the container starts again.
+    """Return the newer view of a pod, with the fact that only the older view shows: the sandbox
+    died while the main container was still running. When that container ends, its exit code means
+    neither success nor failure. This applies until the container starts again.
     """
     then, after = before.containers, now.containers
     died_first = then.outlived_sandbox or (not then.sandbox and then.started)
@@ -100,9 +100,9 @@ def _died_under_it(status: Body, main: Body) -> bool:
         return False
     last = containers.start_time(main)
     if containers.exit_code(main):
-        # A pod without an address has no usable sandbox: after a reboot, the new one may be ready
-        # before its address is known. If the kubelet did not observe the end of the container, the
-        # old sandbox has died, too.
+        # A pod without an address has no usable sandbox: after a reboot, the new sandbox may be
+        # ready before its address is known. If the kubelet did not observe the end of the
+        # container, the old sandbox has died, too.
         if not status.get("podIP") or containers.is_unobserved_end(
             containers.last_end({}, status, main)
         ):

@@ -95,8 +95,8 @@ def scheduling_group(spec: Body) -> str:
 
 def group_message(spec: Body, message: str) -> str:
     """Return the scheduler's message about a pod. For the pods of a gang, the scheduler reports how
-    far it got in its last attempt, which changes constantly. For such a pod, return instead how
-    many pods the gang needs.
+    far it got in its last attempt. This report changes constantly. For such a pod, return instead
+    how many pods the gang needs.
     """
     found = _MIN_COUNT.search(message)
     name = scheduling_group(spec)

@@ -1,6 +1,6 @@
 """Reads Services, and compares the pods and ports that they target.
 
-A Service whose spec was edited still exists, so nothing would be reported until a rank looks up the
+A Service whose spec was edited still exists. So nothing would be reported until a rank looks up the
 name of another rank and does not find it.
 """
 
@@ -38,8 +38,9 @@ def service_route(spec: Mapping[str, Any]) -> Route:
 
 
 def changed_fields(observed: Observed, name: str, spec: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the fields in which a Service differs from the spec with which the operator creates
-    it; () if there are none, or if the Service does not exist.
+    """Return the fields in which a Service differs from the spec that the operator creates it with.
+
+    Return () if there are none, or if the Service does not exist.
     """
     found = observed.routes.get(name)
     return found.differs_from(service_route(spec)) if found else ()

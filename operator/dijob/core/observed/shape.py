@@ -1,11 +1,11 @@
 """The shape of a pod's containers: the parts of their spec whose changes restart a container.
 
-The kubelet restarts a container, regardless of the pod's restartPolicy, if its image is changed, or
-if its CPU or memory is resized and its resizePolicy is RestartContainer. Afterwards the status does
-not show why it ended: the condition PodResizeInProgress is gone, and events are neither complete
-nor kept. (Observed with 1.37; in-place resize is enabled by default since 1.33.) So each pod
-carries the shape that its containers started with, and a restart with a different shape is not
-counted as a failure.
+The kubelet restarts a container, regardless of the pod's restartPolicy, if its image is changed. It
+also does so if the container's CPU or memory is resized and its resizePolicy is RestartContainer.
+Afterwards the status does not show why the container ended: the condition PodResizeInProgress is
+gone, and events are neither complete nor kept. (Observed with 1.37; in-place resize is enabled by
+default since 1.33.) So each pod carries the shape that its containers started with. A restart with
+a different shape is not counted as a failure.
 """
 
 import hashlib
@@ -22,8 +22,9 @@ DIGITS = 8
 
 
 def shape_of(spec: Body, uncounted: frozenset[str], status: Body) -> str:
-    """Return the fingerprints of a pod's containers, in the order of the pod's spec, which cannot
-    change. The `uncounted` containers are left out, because their terminations are never failures.
+    """Return the fingerprints of a pod's containers, in the order of the pod's spec. This order
+    cannot change. The `uncounted` containers are left out, because their terminations are never
+    failures.
 
     Return "" (unknown) while the node has no capacity for a resize: the spec has already changed,
     but the kubelet has not restarted the container yet.

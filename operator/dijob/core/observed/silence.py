@@ -1,7 +1,7 @@
 """Adds warnings about pods whose scheduler or node reports nothing.
 
-Such a pod has neither a status nor an event that explains why it does not start, so the operator
-infers the reason from the silence itself.
+Neither a status nor an event explains why such a pod does not start. So the operator infers the
+reason from the silence itself.
 """
 
 from collections.abc import Iterator

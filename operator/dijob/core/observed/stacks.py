@@ -1,6 +1,6 @@
 """Shortens the stack of a program's main thread to its most informative frames.
 
-The stack has the form in which Python's faulthandler writes it: each frame is a line `File "PATH",
+The stack has the form in which Python's faulthandler writes it. Each frame is a line `File "PATH",
 line NUMBER in FUNCTION`, and the innermost frame comes first. A program can write anything there,
 so every other line is ignored.
 """

@@ -53,8 +53,8 @@ def events_due(
     maps the uid of a pod to the time when its events are read again.
 
     `latency` is how long (seconds) a write currently takes. If writes are slow, events are read
-    later. To find the events of one pod, the API server reads all events of the namespace, and
-    while the API server is slow, each pod takes longer to start.
+    later. To find the events of one pod, the API server reads all events of the namespace. Also,
+    each pod takes longer to start while the API server is slow.
     """
     patience = pace.write_interval(UNEXPLAINED_SECONDS, latency)
     silent = unexplained_pods(pods, now, patience)

@@ -115,8 +115,8 @@ class Pod:
 
     `owner` is the key of its job (names.owner_key; "": none), `version` the resourceVersion of this
     view. `complaint` is the reason that the cluster reports if the pod has no address or does not
-    run. `unmountable` is why its node cannot mount the launcher's image, if the pod must therefore
-    be re-created with an init container ("": it need not be). `unready` is what keeps it from being
+    run. `unmountable` is why its node cannot mount the launcher's image; such a pod must be
+    re-created with an init container ("": it need not be). `unready` is what keeps it from being
     Ready, other than its program. `unready_since` is when it ceased to be Ready ("": it is Ready,
     or has no channel). `ending_soon`: the operator has set the deadline that terminates it and
     keeps its logs. `copy` is its copy of the peer list.
@@ -220,8 +220,10 @@ class RejectionCause(StrEnum):
 
 @dataclass(frozen=True)
 class ApiRejection:
-    """The API server's last rejection of one creation or change: the message, the time of the next
-    retry, and the time of the first rejection of the same kind.
+    """The API server's last rejection of one creation or change.
+
+    It has the message, the time of the next retry, and the time of the first rejection of the same
+    kind.
     """
 
     why: RejectionCause
@@ -238,8 +240,9 @@ class ApiRejection:
 
 @dataclass(frozen=True)
 class Creation:
-    """How often this operator has recently created a pod of this name, when it last did so, and why
-    a node did not admit the last pod ("": the pod was admitted).
+    """How often this operator has recently created a pod of this name, and when it last did so.
+
+    `rejected` is why a node did not admit the last pod ("": the pod was admitted).
     """
 
     count: int

@@ -1,5 +1,7 @@
-"""Renders patches of existing pods: the peer list, which becomes variables and files in the pod,
-and the patch that terminates a pod but keeps its logs.
+"""Renders patches of existing pods.
+
+One patch writes the peer list, which becomes variables and files in the pod. Another one terminates
+a pod, but keeps its logs.
 
 Annotations are the only part of a running pod that the operator can change and its containers can
 read (docs/decisions/003).
@@ -29,8 +31,8 @@ VARIABLES: Final = {
 }
 # If a pod restarts repeatedly, a deadline terminates the pod and keeps its logs. A deletion would
 # remove the logs. Writing the pod's status would keep them, too, but the permission to write it
-# would apply to all pods. The user has not set the deadline that the kubelet then reports, so this
-# text explains it on the pod itself.
+# would apply to all pods. The kubelet reports this deadline, although the user has not set it. The
+# text below explains the deadline on the pod itself.
 ENDED = (
     "The job has failed. The operator ended this pod through activeDeadlineSeconds so that its logs"
     " are kept. Therefore the kubelet reports DeadlineExceeded, and ContainerStatusUnknown for a"
@@ -52,9 +54,10 @@ def list_variables(gang: Gang, member: GangMember) -> list[tuple[str, str]]:
 
 
 def runtime_list_variables(gang: Gang, member: GangMember, taken: frozenset[str]) -> dict[str, str]:
-    """Return the variables of the member's runtime that depend on the list, each with the name
-    (without prefix) of the annotation from which the launcher reads it. Variables `taken` by the
-    user are left out.
+    """Return the variables of the member's runtime that depend on the list.
+
+    Each variable is paired with the name (without prefix) of the annotation from which the launcher
+    reads it. Variables `taken` by the user are left out.
     """
     found = _runtime_variables(gang, member)
     return {name: key.rpartition("/")[2] for name, key in found.items() if name not in taken}
@@ -124,9 +127,9 @@ def addresses_patch(gang: Gang, action: PublishAddresses) -> Manifest:
     """Return the merge patch that opens a pod's gate: the peer list, its revision, and what is
     derived from it.
 
-    It also clears managedFields (with [{}], as Kubernetes documents), which makes this and every
-    later write to the pod cheaper for the API server (each takes 0.76 times as long,
-    docs/decisions/003).
+    It also clears managedFields (with [{}], as Kubernetes documents). This makes this and every
+    later write to the pod cheaper for the API server: each takes 0.76 times as long
+    (docs/decisions/003).
     """
     copy = action.copy
     annotations = {

@@ -3,8 +3,8 @@ job without tasks.
 
 `minAvailable` is a number, so that the disruption controller counts only the Ready pods that the
 selector matches. For a percentage or `maxUnavailable`, it would use the job's scale instead. The
-scale is the size of the whole job, including ranks that have succeeded, which are never Ready again
-(docs/decisions/056).
+scale is the size of the whole job. It includes ranks that have succeeded, although these are never
+Ready again (docs/decisions/056).
 """
 
 from collections.abc import Iterator

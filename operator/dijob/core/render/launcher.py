@@ -15,7 +15,7 @@ from dijob.core.options import Delivery, Options
 from dijob.core.render.fields import Manifest, as_mapping, field_variable
 from dijob.names import Addressing
 
-# The kubelet may start a container with a view of the pod that is older than the peer list which
+# The kubelet may start a container with an old view of the pod, which lacks the peer list that
 # opened the gate. If the container has variables that the kubelet reads from that view, the gate
 # waits this long for a newer view.
 SETTLE_SECONDS = "3"
@@ -28,9 +28,10 @@ def launcher_containers(
     options: Options,
     waits: Mapping[str, str] | None,
 ) -> list[Manifest]:
-    """Return the init containers that follow the template's own: one that installs the programs,
-    unless the kubelet mounts their image, and the gate. `waits` are variables of the gate; None if
-    the pod has no gate.
+    """Return the init containers that follow the template's own.
+
+    The first one installs the programs; it is left out if the kubelet mounts their image. The last
+    one is the gate. `waits` are variables of the gate; None if the pod has no gate.
     """
     installs = options.launcher_delivery is not Delivery.IMAGE_VOLUME
     ours = [_installer_container(main, options)] if installs else []

@@ -1,7 +1,7 @@
 """Renders the pod of a rank: the user's template, with identity, gate, launcher and environment.
 
-The template wins wherever it sets a field, except for what makes the pod a member of its job: name,
-hostname, command wrapper and the DI_ variables of its identity.
+The template wins wherever it sets a field. The exceptions are what makes the pod a member of its
+job: name, hostname, command wrapper and the DI_ variables of its identity.
 """
 
 from collections.abc import Mapping
@@ -102,8 +102,8 @@ def _gate_waits(
     # The launcher cannot correct variables that the kubelet reads from an older view of the pod.
     if variables.from_fields(main, gang_of(job), member, launched):
         waits["DIJOB_SETTLE_SECONDS"] = launcher.SETTLE_SECONDS
-    # With a dnsPolicy that is not in CLUSTER_DNS, the pod might not use the cluster's DNS, and the
-    # gate would wait for the Service's DNS records in vain.
+    # With a dnsPolicy that is not in CLUSTER_DNS, the pod might not use the cluster's DNS. The gate
+    # would then wait for the Service's DNS records in vain.
     asks_cluster = spec.get("dnsPolicy") in CLUSTER_DNS
     if job.wants_service and job.addressing is Addressing.IP and asks_cluster:
         waits["DIJOB_SERVICE"] = job.metadata.name
@@ -134,9 +134,11 @@ def _other_containers(given: Any, member: GangMember, gang: Gang) -> Any:
 
 
 def _with_last_words(container: Mapping[str, Any]) -> Manifest:
-    """Return a copy of a container. If the copy fails without writing a termination message, the
-    end of its log becomes that message. This usually explains the failure, and the job's status
-    keeps it after the container is gone (status.firstFailure).
+    """Return a copy of a container that keeps the end of its log.
+
+    If the new container fails without writing a termination message, the end of its log becomes
+    that message. This usually explains the failure, and the job's status keeps it after the
+    container is gone (status.firstFailure).
     """
     made = dict(container)
     if made.get("terminationMessagePolicy") is None:
@@ -151,9 +153,9 @@ def _starts_launcher(job: DIJob, member: GangMember) -> bool:
 
 def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: GangMember, channel: str) -> None:
     """Add environment, port and launcher to the main container. Also add a readiness probe if the
-    command shows on which port the program listens, or if the launcher waits for the peer list in
-    this container. `channel` is the value of the launcher's variable; "": the pod has a gate.
-    `spec` and `main` are copies, which this function modifies.
+    command shows the port of the program, or if the launcher waits for the peer list in this
+    container. `channel` is the value of the launcher's variable; "": the pod has a gate. `spec` and
+    `main` are copies, which this function modifies.
     """
     gang = gang_of(job)
     command = job.pod_set_of(member.rank).command

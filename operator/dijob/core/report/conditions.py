@@ -1,8 +1,8 @@
 """Builds the conditions of a job: pods, addresses, Running and PeersReady.
 
-Every reconciliation computes all conditions again from the current state, so a condition can
-never outlive its cause. The exception is Running: once True it stays True until every rank has to
-restart, because a job that recovers by itself should not alarm its users (PeersReady reports it).
+Every reconciliation computes all conditions again from the current state, so a condition can never
+outlive its cause. The exception is Running: once True, it stays True until every rank has to
+restart. A job that recovers by itself should not alarm its users (PeersReady reports the recovery).
 """
 
 from dijob.api.problems import SpecError
@@ -89,7 +89,8 @@ def _pods_created(ctx: Context) -> Fact:
     existing = f"{there} of {size} pods exist"
     if not (paused := diagnose.describe_pauses(ctx.world.gang, missing, ctx.observed, ctx.now)):
         return Fact(PodsCreated.Creating, existing)
-    # If a node rejects the pod, its reason (in AddressesReady) explains more than the back-off.
+    # If a node rejects the pod, the node's reason (in AddressesReady) explains more than the
+    # back-off.
     rejected = any(diagnose.not_admitted(ctx.world.gang, rank, ctx.observed) for rank in missing)
     reason = PodsCreated.Creating if rejected else PodsCreated.BackOff
     return Fact(reason, f"{existing}; {paused}")

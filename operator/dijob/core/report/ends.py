@@ -101,8 +101,8 @@ def _shows_its_failure(pod: Pod) -> bool:
     """Whether the newest log of the failed container shows its failure.
 
     If the kubelet has restarted the container, this is true only for a main container with a
-    launcher, which repeats the output of the failed run. `kubectl logs --previous` does not help:
-    it shows nothing for a pod that has ended.
+    launcher. The launcher repeats the output of the failed run. `kubectl logs --previous` does not
+    help: it shows nothing for a pod that has ended.
     """
     end = pod.containers.last_end
     return not (end and end.runs_again) or (pod.made.confirmable and not end.container)

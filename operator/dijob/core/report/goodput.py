@@ -1,10 +1,11 @@
 """Accounts for the time of a job: how many seconds it has waited, started, run and recovered, and
 what interrupted it.
 
-The status has the seconds of all past activities, and the start of the current one. So it changes
-only when the activity changes, which is always part of another status change. A reader adds the
-time since then (time_spent.py). Each plan computes the figures again from the stored status, so
-neither a restart of the operator nor a lost write loses time (docs/decisions/065).
+The status has the seconds of all past activities, and the start of the current one. So these
+figures change only when the activity changes. A change of the activity is always part of another
+status change. A reader adds the time of the current activity (time_spent.py). Each plan computes
+the figures again from the stored status, so neither a restart of the operator nor a lost write
+loses time (docs/decisions/065).
 """
 
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ MOST_SECONDS = 1_000_000_000
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What the status does not say: whether a required rank waits for room (a node or a quota), and
+    """Facts that the status lacks: whether a required rank waits for room (a node or a quota), and
     which ranks are not Ready.
     """
 
@@ -195,8 +196,10 @@ def _bounded(ranks: frozenset[int]) -> str:
 
 
 def _waits_for_room(ctx: Context) -> bool:
-    """Whether the job waits for room: a rank that the job needs has found no node or no room in a
-    quota, or the job has released its capacity and waits for the next attempt.
+    """Whether the job waits for room.
+
+    This is so if a rank that the job needs has found no node, or no room in a quota. It is also so
+    if the job has released its capacity and waits for the next attempt.
     """
     needed, rejections = ctx.rendezvous.required_size, ctx.observed.rejections
     names = (f"pod/{ctx.world.gang.member(rank).name}" for rank in ctx.world.missing)

@@ -32,8 +32,8 @@ CAUSES: Final = (
     AddressesReady.ProgressStalled.name,
     CRASHED,
 )
-# A peer list becomes stale for these reasons although no rank was lost, so the time until all
-# ranks are Ready again is not a recovery time.
+# A peer list becomes stale for these reasons although no rank was lost. So the time until all ranks
+# are Ready again is not a recovery time.
 WISHED = frozenset({SUSPENDED, AddressesReady.Scaled.name})
 
 
@@ -50,9 +50,9 @@ class Milestones:
     """The transitions in one status change.
 
     `started` is the time (seconds) from the job's creation or resumption until it became Running.
-    `recovered` is the time (seconds) from the moment when the first rank became unready until all
-    ranks were Ready again, if a rank was lost in the meantime. Each of the two is None if its
-    transition did not happen. `restarts` counts restarts of ranks by cause.
+    `recovered` is the time (seconds) of a recovery in which a rank was lost. It begins when the
+    first rank becomes unready, and ends when all ranks are Ready again. Each of the two is None if
+    its transition did not happen. `restarts` counts restarts of ranks by cause.
     """
 
     started: float | None = None

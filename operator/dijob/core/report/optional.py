@@ -1,5 +1,7 @@
-"""Builds the conditions that a job does not have until they are relevant: Invalid, Suspended,
-Paused, warnings about the spec, and the objects that all ranks share.
+"""Builds the optional conditions, which a job gets only when they are relevant.
+
+These are Invalid, Suspended, Paused, warnings about the spec, and the conditions about the objects
+that all ranks share.
 
 A condition that was never a problem is left out, so that `kubectl describe` stays short. A
 condition that was a problem is kept after the problem is gone. Its status then changes (Invalid to
@@ -98,9 +100,10 @@ def without_peers(ctx: Context) -> list[str]:
 
 
 def _reported_by(ctx: Context, what: str, report: Callable[[Containers], str]) -> list[str]:
-    """Return a list with one sentence, which names the ranks that have this report in their
-    termination messages and quotes the report of the lowest rank. Return [] if no rank has such a
-    report.
+    """Return a list with one sentence; [] if no rank has such a report.
+
+    The sentence names the ranks that have this report in their termination messages, and quotes the
+    report of the lowest rank.
     """
     pods = ctx.world.pods.items()
     found = {rank: report(pod.containers) for rank, pod in sorted(pods) if report(pod.containers)}

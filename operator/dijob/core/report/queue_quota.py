@@ -1,5 +1,6 @@
-"""Describes how much quota is free for a job that waits in a queue, and how many Workloads wait
-there, from the status of its ClusterQueue.
+"""Describes the queue of a waiting job: how much quota is free, and how many Workloads wait.
+
+Both come from the status of the ClusterQueue.
 """
 
 from collections.abc import Iterable, Mapping
@@ -70,8 +71,8 @@ def _describe_free(job: DIJob, seen: QueueView) -> str:
 
 
 def _needed(job: DIJob, more: int) -> Amounts:
-    """Return the requests of all pods of a waiting job, or only those of the ranks (`more`) that a
-    running job does not have yet.
+    """Return the requests of all pods of a waiting job. For a running job, return only the requests
+    of the ranks that it does not have yet; `more` is their number.
     """
     counts = {one.path: 0 if more else one.replicas for one in job.pod_sets}
     counts[job.pod_sets[-1].path] = more or job.pod_sets[-1].replicas

@@ -144,7 +144,7 @@ def describe_edit(name: str, fields: Iterable[str]) -> str:
 
 def not_created(key: str, rejection: ApiRejection) -> str:
     """Return why a shared object ("service/x") could not be created. The object's name is added if
-    the message does not contain it, which can happen with messages from webhooks.
+    the message does not contain it. Messages from webhooks may lack the name.
     """
     kind, _, name = key.partition("/")
     names_it = rejection.why not in FROM_API or f'"{name}"' in rejection.message

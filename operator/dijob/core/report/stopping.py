@@ -1,5 +1,6 @@
-"""Reports a job whose pods are going away because it is suspended or being deleted: what its pods
-are doing, and what the deletion is waiting for.
+"""Reports a job whose pods are going away because it is suspended or being deleted.
+
+The report says what the pods are doing, and what the deletion is waiting for.
 """
 
 from dijob.api.model import Metadata

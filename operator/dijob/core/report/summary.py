@@ -70,8 +70,8 @@ def _list_doubts(status: Status) -> Iterator[str]:
 
 
 def _main_sentence(status: Status) -> str:
-    # In order of significance: the end, what the user has asked for, what is wrong, and what a
-    # starting job waits for, from the pods to the peers.
+    # In order of significance: the end, the user's requests, problems, and what a starting job
+    # waits for. The last part goes from the pods to the peers.
     for type_, bad in (
         (reasons.Failed, "True"),
         (reasons.Succeeded, "True"),
@@ -103,8 +103,8 @@ def _is_problem(condition: Condition | None) -> bool:
 
 
 class Pressure(Enum):
-    """How soon a status change must be written. The control plane limits how fast many jobs start,
-    so a change that is not needed at once waits and is merged with the next ones
+    """How soon a status change must be written. The control plane limits how fast many jobs start.
+    So a change that is not needed at once waits, and is merged with the next ones
     (docs/decisions/022).
     """
 
@@ -126,9 +126,7 @@ def write_pressure(old: Status, new: Status) -> Pressure:
 
 
 def _waits_for_old_pods(status: Status) -> bool:
-    """Whether the job was applied while pods of a deleted job with the same name are still
-    terminating.
-    """
+    """Whether pods of a deleted job with the same name are still terminating."""
     created = find_condition(status, reasons.PodsCreated)
     return created is not None and created.reason == reasons.PodsCreated.WaitingForOldPod.name
 
@@ -154,9 +152,11 @@ def _is_news(old: Status, new: Status) -> bool:
 
 
 def _is_urgent(old: Status, new: Status) -> bool:
-    """Whether a change must be written at once: the job starts to run, ends, is paused or
-    suspended, its peer list becomes active or stale, or a failure is counted. The next action
-    depends on these (for example, a failed pod is deleted only after its failure is stored).
+    """Whether a change must be written at once.
+
+    This is so if the job starts to run, ends, is paused or is suspended. It is also so if the peer
+    list becomes active or stale, or if a failure is counted. The next action depends on these
+    changes. For example, a failed pod is deleted only after its failure is stored.
     """
     begun = is_true(new, reasons.Running) and not is_true(old, reasons.Running)
     begun = begun or is_true(new, reasons.Paused) != is_true(old, reasons.Paused)

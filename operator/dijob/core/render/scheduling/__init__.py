@@ -50,12 +50,15 @@ _BY_NAME: Final = {str(engine): engine for engine in ENGINES}
 
 
 def engine_of(job: DIJob, default: Engine, pods: Iterable[Pod], queues: bool = False) -> Engine:
-    """Return the engine of the job's pods: the job's own, else Kueue if the job names a queue and
-    the operator uses Kueue (`queues`), else the operator's default.
+    """Return the engine of the job's pods.
+
+    This is the engine that the job chooses. If it chooses none, the engine is Kueue if the job
+    names a queue and the operator uses Kueue (`queues`). Otherwise, it is the operator's default.
 
     While a job has pods, its engine does not change. The default may change at a restart of the
-    operator, and the first pod of a gang would wait forever for ranks that are not in it. A job
-    whose template names a scheduling group has no engine other than Kueue.
+    operator. If the engine changed with it, the first pod of the new gang would wait forever for
+    ranks that are not in that gang. A job whose template names a scheduling group has no engine
+    other than Kueue.
     """
     chosen = job.spec.scheduling.engine
     if chosen is None and queues and names.KUEUE_QUEUE in job.metadata.labels:
@@ -75,8 +78,8 @@ def engine_of(job: DIJob, default: Engine, pods: Iterable[Pod], queues: bool = F
 
 def marks_of(engine: Engine, of: Membership, options: Options) -> PodMarks:
     """Return what this engine adds to a pod. The scheduler's name comes from the template. If the
-    template has none, it comes from the operator's options if this is the operator's own engine,
-    else it is the engine's usual name.
+    template has none, the operator's options set the name, provided that this is the operator's own
+    engine. Otherwise, it is the engine's usual name.
     """
     row = ENGINES[engine]
     marks = row.marks(of)
@@ -89,13 +92,13 @@ def marks_of(engine: Engine, of: Membership, options: Options) -> PodMarks:
 
 
 def with_engine(marks: PodMarks, engine: Engine) -> PodMarks:
-    """Return the marks of a pod with the annotation that names its engine."""
+    """Return the marks of a pod, with an additional annotation that names the pod's engine."""
     own = {names.ANNOTATION_ENGINE: engine.value}
     return replace(marks, annotations={**marks.annotations, **own})
 
 
 def object_name(job: DIJob) -> str:
-    """Return the name of the engine's object. A resumed job gets a new object: Kubernetes keeps the
+    """Return the name of the engine's object. A resumed job gets a new object. Kubernetes keeps the
     old one until no pod uses it, and a PodGroup that was scheduled once never becomes unscheduled.
     """
     resumed = parse_time(job.status.resume_time)

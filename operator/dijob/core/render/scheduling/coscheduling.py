@@ -1,11 +1,11 @@
 """The engine Coscheduling: a PodGroup of scheduling.x-k8s.io/v1alpha1, for the plugin of that name
 in kubernetes-sigs/scheduler-plugins.
 
-The scheduler considers the pods of a group only while the group has at least `minMember` pods, and
-its informer leaves out pods that have ended. So the number must fall when ranks succeed. The
-scheduler assigns nodes to the pods one after the other. It holds the pods back until it has found
-nodes for `minMember` of them. If it finds no node for one of the pods, it gives up the nodes of all
-of them.
+The scheduler considers the pods of a group only while the group has at least `minMember` pods. The
+scheduler's informer leaves out pods that have ended. So the number must fall when ranks succeed.
+The scheduler assigns nodes to the pods one after the other. It holds the pods back until it has
+found nodes for `minMember` of them. If the scheduler finds no node for one of these pods, it gives
+up the nodes of all of them.
 
 The plugin's own time limit applies to that wait (permitWaitingTimeSeconds, 60 s). The group has no
 scheduleTimeoutSeconds, so the administrator's setting stays in effect.

@@ -1,5 +1,5 @@
-"""The engine Kueue: a Workload of kueue.x-k8s.io/v1beta2 for each job, which Kueue admits when its
-queue has quota for it.
+"""The engine Kueue: a Workload of kueue.x-k8s.io/v1beta2 for each job. Kueue admits the Workload
+when its queue has quota for it.
 
 The Workload has one pod set for each task, so that Kueue can assign another flavor to each of them.
 Only the last one has a minimum, because only the last task of a job can be resized.
@@ -116,8 +116,9 @@ _KEYS: Final = (names.KUEUE_QUEUE, names.KUEUE_PRIORITY, names.KUEUE_SECONDS)
 
 
 def priority_reference(job: DIJob, options: Options) -> Manifest:
-    """Return the class that determines the job's position in the queue: the class in the job's
-    label, else the priority class of its pods. {} if the job has none.
+    """Return the class that determines the job's position in the queue; {} if the job has none.
+
+    This is the class in the job's label, else the priority class of its pods.
     """
     if name := job.metadata.labels.get(names.KUEUE_PRIORITY):
         return {"group": names.KUEUE_GROUP, "kind": "WorkloadPriorityClass", "name": name}

@@ -24,8 +24,8 @@ GATE: Final = "TopologyAwareWorkloadScheduling"
 
 
 def pod_group(job: DIJob, name: str, count: int, options: Options) -> Manifest:
-    """Return the PodGroup. Its ranks are preempted together if a loss restarts all of them
-    anyway.
+    """Return the PodGroup. The ranks of the job are preempted together if a loss restarts all of
+    them anyway.
     """
     mode = "all" if job.restart_scope is RestartScope.JOB else "single"
     spec: Manifest = {**min_count(count), "disruptionMode": {mode: {}}}

@@ -1,7 +1,7 @@
 """A row of the table of engines. Each engine's file defines its own row.
 
-A row is a pure description. The plan compares it with the object that exists, and the controller
-carries out the difference, so an engine makes no decisions and sends no requests.
+A row is a pure description. The plan compares the row with the object that exists, and the
+controller carries out the difference. So an engine makes no decisions and sends no requests.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,8 +18,10 @@ Spec = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class PodMarks:
-    """What an engine adds to the pod of each rank: fields of its spec, labels and annotations,
-    entries of its nodeSelector, tolerations, and the names of scheduling gates.
+    """What an engine adds to the pod of each rank.
+
+    This can be fields of the pod's spec, labels, annotations, entries of the nodeSelector,
+    tolerations, and the names of scheduling gates.
     """
 
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -66,22 +68,22 @@ class Membership:
 
 @dataclass(frozen=True)
 class EngineRow:
-    """One engine. An engine has at most one object per job. The object exists from a start of the
-    job until the job is suspended.
+    """One engine. An engine has at most one object per job. The object exists from each start of
+    the job until the job is suspended.
 
     `kind` is the kind of this object ("": the engine has none), `plural` its resource, and `api`
     the API version that the cluster must serve. `manifest` returns the object, given the job, the
     object's name, and how many ranks must have nodes at the same time. `count` reads this number
     from the spec of an existing object, and `resized` returns the change that sets it. `marks`
-    returns what a pod gets. `dropped` returns the field of the job that the cluster has ignored
-    when it stored the object, and what the cluster needs for it ("": it has ignored none). `switch`
-    says how an administrator enables the API.
+    returns what a pod gets. `dropped` returns the field of the job that the cluster ignored when it
+    stored the object, and why ("": it ignored no field). `switch` says how an administrator enables
+    the API.
 
     `scheduler` is the name under which the scheduler is usually installed ("": the pods' own).
     `counts_succeeded`: pods that have succeeded count toward this number as long as they exist.
-    `queues` is the API version and the resource of the engine's queues, which have no namespace
-    ("": the engine has none that a client can read). `queue` is the name of the default queue.
-    `queue_state` is the state in which a queue gives nodes to jobs ("": queues have no state).
+    `queues` is the API version and the resource of the engine's cluster-scoped queues ("": the
+    engine has none that a client can read). `queue` is the name of the default queue. `queue_state`
+    is the state in which a queue gives nodes to jobs ("": queues have no state).
     """
 
     kind: str = ""
