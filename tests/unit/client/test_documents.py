@@ -135,5 +135,5 @@ def test_a_typo_in_a_file_that_was_saved_from_the_cluster_is_reported_as_a_typo(
     saved["spec"] = {**JOB["spec"], "replica": 2}
     file = tmp_path / "job.yaml"
     file.write_text(yaml.safe_dump(saved))
-    with pytest.raises(BadFile, match="did you mean replicas?"):
+    with pytest.raises(BadFile, match="did you mean replicas"):
         load_job(file)
