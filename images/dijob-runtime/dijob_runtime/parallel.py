@@ -161,7 +161,7 @@ def _is_list_of_ports(world: PodWorld, given: dict[str, Any]) -> bool:
 def _nng_arguments(world: PodWorld, given: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments for nng and torchrpc.
 
-    Each process listens on the pod's own address, with one port per worker. It connects to all
+    The pod's workers listen on the pod's own address, each on its own port. They connect to all
     workers of the ranks that the topology selects.
     """
     first = given.get("ports", BASE_PORT)

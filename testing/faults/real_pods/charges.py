@@ -24,8 +24,8 @@ class Done:
 
 
 def touches(shapes: Iterable[Shape], done: Done, job: str) -> bool:
-    """Return whether a fault may have hit a job: one of its pods, or a node (all jobs use all
-    nodes).
+    """Return whether a fault may have hit a job: one of its pods, or a node (the pods of each
+    job are spread across the nodes).
     """
     level = done.fault.is_a.level
     if level is Level.POD:

@@ -135,8 +135,8 @@ func Open() *Channel {
 		IP:    os.Getenv("DI_POD_IP"),
 		State: Waiting,
 		// The response to the previous launcher of this container lets the program restart while the operator is down. It also
-		// tells a restarted operator what it had requested before its restart. The operator verifies the response like an
-		// annotation.
+		// tells a restarted operator what the operator had requested before its restart. The operator verifies the response
+		// like an annotation.
 		Said: env.StoredResponse(),
 		Dial: func() (net.Conn, error) { return dialer.Dial("tcp", words[0]) },
 		Keep: store,

@@ -97,8 +97,8 @@ func (l *lastRun) storeCount(counted int) {
 	}
 }
 
-// end stores how the run has ended. The operator includes a requested restart in ends-counted. No launcher waits for this
-// count, so the restart is added here.
+// end stores how the run has ended. The operator includes a requested restart in ends-counted. After such a restart, no
+// launcher waits until the operator has counted it, so the restart is added here.
 func (l *lastRun) end(code int, renewal bool) {
 	if l == nil {
 		return
