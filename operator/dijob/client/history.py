@@ -1,7 +1,7 @@
 """Reads the history of jobs, through the API server's proxy for Services.
 
 The history checks the user's permissions itself, so each request carries the user's token in a
-header. Some users have no token, for example with a client certificate. Such a user gets a
+header. Some users have no token, for example users with a client certificate. Such a user gets a
 short-lived token of the history's service account, if the API server lets the user create it.
 """
 

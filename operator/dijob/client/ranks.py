@@ -126,8 +126,8 @@ class RankPod:
         """How the main container ended, as the kubelet recorded it; {} if it has not ended.
 
         When a job fails, the operator ends pods in which a container is waiting to restart. The
-        kubelet does not report how the containers of such a pod ended, so the end of the program's
-        last run is returned instead.
+        kubelet does not report how the waiting container ended. If this is the main container, the
+        end of the program's last run is returned instead.
         """
         ended: Mapping[str, Any] = (self._main.get("state") or {}).get("terminated") or {}
         before: Mapping[str, Any] = (self._main.get("lastState") or {}).get("terminated") or {}

@@ -2,7 +2,8 @@
 
 Other users of the machine, and any web page in the user's browser, can reach a port on loopback.
 The page sends the token in a header. A cookie would not be safe (docs/decisions/036): browsers send
-the cookies of 127.0.0.1 to all ports of this address, and their servers may belong to other users.
+the cookies of 127.0.0.1 to all ports of this address. The servers on these ports may belong to
+other users.
 """
 
 import secrets

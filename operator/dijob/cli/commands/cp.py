@@ -27,8 +27,8 @@ def cp_command(where: Where, source: str, target: str) -> None:
 
     If the rank is running, tar runs in the rank's container through exec, so the image needs tar.
     If the rank is not running, a temporary pod with the job's image mounts the volume that contains
-    the path, and is deleted afterwards. The job's template must define this volume, and the volume
-    must outlive the pods, such as a PersistentVolumeClaim.
+    the path, and is deleted afterwards. The job's template must define this volume. It must be a
+    volume that outlives the pods, such as a PersistentVolumeClaim.
 
     \b
     Example:

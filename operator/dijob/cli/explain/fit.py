@@ -147,8 +147,8 @@ def into_quotas(
 ) -> list[FitFinding]:
     """Return a finding for each quota of the namespace.
 
-    `created` contains the kind of each object that is created with the job, except pods. A kind
-    with several objects occurs several times.
+    `created` contains the kind of each object that is created with the job, except pods. If a kind
+    has several objects, it occurs once for each object.
     """
     counts = Counter(_COUNTED[kind] for kind in created if kind in _COUNTED)
     others = {name: Decimal(count) for name, count in counts.items()}

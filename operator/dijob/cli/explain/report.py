@@ -201,8 +201,8 @@ def server_specs(job: DIJob, options: Options) -> Iterator[Data]:
 
 
 def created_kinds(job: DIJob, options: Options) -> list[str]:
-    """Return the kind of each object that the operator creates for the job, except rank pods. A
-    kind with several objects occurs several times.
+    """Return the kind of each object that the operator creates for the job, except rank pods. If a
+    kind has several objects, it occurs once for each object.
     """
     return [one["kind"] for one in _created_objects(job, options) if not one["rank"]]
 

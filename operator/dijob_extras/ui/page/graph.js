@@ -63,7 +63,7 @@ export class Graph {
     const around = ranks.filter(([rank]) => rank !== hub || ranks.length === 1);
     const far = [width / 2 - 62, height / 2 - 52];
     const near = Math.min(...far);
-    // A hub needs space for the lines to the other ranks.
+    // A hub needs space for the lines to the ranks around it.
     const r = Math.max(9, Math.min(25, (Math.PI * near) / Math.max(around.length, 1) / 1.25, hub === null ? Infinity : near / 2.6));
     // Two ranks are next to the hub, because the picture is wider than it is high.
     const start = around.length === 2 && hub !== null ? Math.PI : -Math.PI / 2;
