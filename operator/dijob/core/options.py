@@ -45,8 +45,8 @@ class Options:
     launchers reach the operator (controller/channel); "": all pods have a gate, and get their peer
     lists as annotations. `engine` gives nodes to the ranks of jobs that choose no engine
     (render/scheduling). `queues`: Kueue admits the jobs that name a queue
-    (render/scheduling/kueue.py). `keeps_history`: dijob.history records jobs. After its time to
-    live, a job is deleted only when it has been recorded.
+    (render/scheduling/kueue.py). `keeps_history`: dijob.history records jobs. A job that it has not
+    recorded yet is kept beyond its time to live, for at most an hour.
     """
 
     launcher_image: str = LAUNCHER_IMAGE

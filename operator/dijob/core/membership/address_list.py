@@ -112,9 +112,9 @@ def _number_of(pod: Pod, newest: AddressList, given: int) -> int:
     """Return the revision that the pod really has, whatever its annotations claim; 0 if it has no
     list.
 
-    If a claim is false and nothing else is known, a running pod is assumed to have the newest list.
-    No program starts without a list. The operator then writes the list again, and does nothing
-    else.
+    No program starts without a list. So if a claim is false and nothing else is known, a running
+    pod is assumed to have the newest list. The operator then writes the list again, and does
+    nothing else.
     """
     claimed = pod.copy.address_list
     if newest.text and claimed == newest:

@@ -115,8 +115,8 @@ class Pod:
 
     `owner` is the key of its job (names.owner_key; "": none), `version` the resourceVersion of this
     view. `complaint` is the reason that the cluster reports if the pod has no address or does not
-    run. `unmountable` is why its node cannot mount the launcher's image; such a pod must be
-    re-created with an init container ("": it need not be). `unready` is what keeps it from being
+    run. `unmountable` is why its node cannot mount the launcher's image, if the pod must therefore
+    be re-created with an init container ("": it need not be). `unready` is what keeps it from being
     Ready, other than its program. `unready_since` is when it ceased to be Ready ("": it is Ready,
     or has no channel). `ending_soon`: the operator has set the deadline that terminates it and
     keeps its logs. `copy` is its copy of the peer list.

@@ -1,6 +1,7 @@
 """Describes the queue of a waiting job: how much quota is free, and how many Workloads wait.
 
-Both come from the status of the ClusterQueue.
+Both are read from the ClusterQueue. While that is not known, the number of Workloads comes from the
+LocalQueue.
 """
 
 from collections.abc import Iterable, Mapping

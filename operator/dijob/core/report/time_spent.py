@@ -1,7 +1,7 @@
 """Computes how a job has spent its time.
 
-The result is the sum of the figures that the operator has stored (goodput.py) and the time since
-the last status write.
+The result is the sum of the figures that the operator has stored (goodput.py) and the time of the
+current activity.
 
 The command line and the page use this module, so that they show the same numbers.
 """
