@@ -114,8 +114,8 @@ class AddressesReady(Reason):
     PodFailed = problem(
         "the pod of a rank failed. This counts against `backoffLimit`, except for disruptions and"
         " for failures that a rule ignores. The reason also applies if a rank crashed in its pod,"
-        " and ranks that had succeeded must restart with it (`runtime: torch`). The message then"
-        " names the ranks that had succeeded",
+        " and other ranks must restart with it (`runtime: torch`). The message names the ranks that"
+        " restart although they had succeeded",
         _GOES,
     )
     SandboxLost = problem(
@@ -196,9 +196,9 @@ class PeersReady(Reason):
     # cluster says why it cannot start. A rank that joins is not Ready at first, and a rank that is
     # about to exit closes its port before it exits (docs/decisions/019).
     RankNotReady = problem(
-        "a rank of a running job has crashed and is restarting, cannot start, or has been unready"
-        " for a minute. A rank can be unready because its readiness probe fails, because its"
-        " program runs without a peer that it waited for, or because its node does not respond",
+        "a rank of a running job has crashed and is restarting, cannot start, is on a node that"
+        " does not respond, or has been unready for a minute. A rank can be unready because its"
+        " readiness probe fails, or because its program runs without a peer that it waited for",
         f"{_HEALS}; if the problem recurs, read the log of the rank that the message names",
     )
     # Not a problem here, because the condition LauncherBypassed publishes the Warning.

@@ -60,8 +60,8 @@ async def join_election(
         metrics.LEADER.set(1)
         yield Undisputed()
         return
-    # The renewal has its own connection. A renewal must not wait for other writes or for
-    # `permission`, because the permission depends on the renewal.
+    # The renewal has its own connection. A renewal must not wait for other writes. It must not wait
+    # for `permission` either, because the permission depends on the renewal.
     api = await Api.connect(kubeconfig, name.identity)
     lease = Lease(api, name)
     metrics.LEADER.set_function(lambda: float(lease.may_act))

@@ -1,8 +1,8 @@
 """Reads the PodDisruptionBudgets of jobs (core/render/budget.py).
 
 PodDisruptionBudgets are not watched, because most jobs have none. The operator writes them itself
-and knows their content. So the operator reads only unknown budgets. After a while it reads each
-budget again, because someone may have edited or deleted the budget.
+and knows their content. So the operator reads only budgets that it does not know yet. After a while
+it reads them again, because someone may have edited or deleted them.
 """
 
 from collections.abc import Mapping
