@@ -149,9 +149,9 @@ class Task(Written):
     # A default in the CRD must be a constant, so it cannot be the job's runtime.
     runtime: Runtime | None = None
     """torch: this task's ranks train together in their own process group. They get RANK,
-    WORLD_SIZE, MASTER_ADDR, PET_NNODES, ..., set for this task's pods only. When one of these ranks
-    is lost or fails, all of them restart. ditask: the ranks get only the DI_ variables. All tasks
-    remain one DI-engine world. Requires spec.runtime: ditask. Defaults to spec.runtime."""
+    WORLD_SIZE, MASTER_ADDR, PET_NNODES, ..., which cover only this task's pods. When one of these
+    ranks is lost or fails, all of them restart. ditask: the ranks get only the DI_ variables. All
+    tasks remain one DI-engine world. Requires spec.runtime: ditask. Defaults to spec.runtime."""
     template: Template
     """The template of this task's pods, in the same format as spec.template."""
 
