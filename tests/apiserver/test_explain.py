@@ -287,8 +287,8 @@ def test_objects_of_the_file_count_as_existing(plane: Plane) -> None:
     said = explain(plane.cluster.kubeconfig, [body, account], "-o", "json")
     found = findings(said)
     assert found["objects that the pods need: ServiceAccount own"] == "yes"
-    waits = "pods: the ServiceAccount own of the file does not exist yet, so this was not checked"
-    assert found[waits] == "unknown"
+    waits = "ServiceAccount own is in the file but does not exist yet"
+    assert found[f"pods: {waits}, so this was not checked"] == "unknown"
     assert said.ok, found
 
 

@@ -197,7 +197,7 @@ def test_a_program_that_is_silent_for_a_minute(space: Space) -> None:
     """Regression test for the report N2."""
     space.apply(peers("quiet", "--forever", replicas=1))
     space.until_true("quiet", "Running")
-    hint = "or it hangs: kubectl dijob doctor quiet --stacks"
+    hint = "or hanging: kubectl dijob doctor quiet --stacks"
 
     def problem() -> str:
         _, told = asked(space, "doctor", "quiet")

@@ -1,4 +1,4 @@
-"""The error of all commands: one sentence for the user and an exit code for scripts."""
+"""The error that all commands raise: one sentence for the user and an exit code for scripts."""
 
 from enum import IntEnum
 

@@ -249,13 +249,13 @@ OF_PODS: dict[str, Case] = {
         "interfaces",
         evidence(probes=second(interfaces=("docker0", "eth0", "lo"))),
         OK,
-        "cannot choose a wrong interface",
+        "cannot choose the wrong interface",
     ),
     "an interface by exclusion": Case(
         "interfaces",
         evidence(TORCH, probes=both(env={"NCCL_SOCKET_IFNAME": "^docker"})),
         OK,
-        "cannot choose a wrong interface",
+        "cannot choose the wrong interface",
     ),
     "a full /dev/shm": Case(
         "shared memory",

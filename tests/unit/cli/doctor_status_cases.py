@@ -334,7 +334,8 @@ OF_STATUS: dict[str, Case] = {
         "images",
         evidence(pods=[creating(0, 31), creating(1, 29)], now=NOW),
         UNKNOWN,
-        "rank 0: the container has not started for 30 s: its node may be pulling image x",
+        "rank 0: the container has been waiting to start for more than 30 s: its node may be"
+        " pulling image x",
         "wait if the image is large",
     ),
     "a container that has just been created": Case(

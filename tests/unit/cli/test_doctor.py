@@ -121,8 +121,9 @@ def test_a_program_that_does_not_print_may_hang() -> None:
     )
     said = checks.format_checklist("test", checks.run_checks(silent)).splitlines()[-1]
     assert said == (
-        "test: no problems found; no rank has printed a line for 95s: the program is computing,"
-        " or it hangs: kubectl dijob doctor test --stacks shows what the processes are doing"
+        "test: no problems found; no rank has printed a line for 95s: the program is either"
+        " computing or hanging: kubectl dijob doctor test --stacks shows what the processes are"
+        " doing"
     )
     for other in (
         replace(silent, printed={0: NOW - timedelta(seconds=30), 1: NOW - timedelta(days=1)}),
@@ -243,7 +244,7 @@ def test_a_job_of_another_controller_is_not_compared_with_this_cluster() -> None
     assert not left_alone(of, [], LEASE)
     (first, _) = [one for name, one in checks.run_checks(evidence(of)) if name == "status"]
     assert first.status is OK
-    assert first.text.endswith("the status is that of kueue.x-k8s.io/multikueue")
+    assert first.text.endswith("the status comes from kueue.x-k8s.io/multikueue")
 
 
 def test_without_an_operator_doctor_does_not_promise_a_recovery() -> None:

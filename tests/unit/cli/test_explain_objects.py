@@ -203,7 +203,7 @@ MISSING = [
     pytest.param(
         ObjectReference("Secret", "x", "yes"),
         "yes",
-        "Secret x does not exist, and is optional",
+        "Secret x does not exist, but is optional",
         id="optional",
     ),
     pytest.param(
@@ -281,7 +281,7 @@ HAS = "docker.io/my/image:1"
 TAINTED = {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}
 NODES = [
     pytest.param([node("a", HAS)], "", "yes", "1 of 1 node that can run the pods have", id="all"),
-    pytest.param([node("a", HAS), node("b")], "", "unknown", "to the others", id="some"),
+    pytest.param([node("a", HAS), node("b")], "", "unknown", "to the other nodes", id="some"),
     pytest.param([node("a")], "", "unknown", "no node has my/image:1 yet", id="none"),
     pytest.param([node("a", HAS)], "Always", "unknown", "needs the registry", id="always pulled"),
     pytest.param([node("a")], "Never", "no", "0 of 1 node", id="never pulled"),

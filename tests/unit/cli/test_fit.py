@@ -133,7 +133,7 @@ def test_a_job_may_begin_with_fewer_pods() -> None:
 @pytest.mark.parametrize(
     ("minimum", "together", "verdict", "said"),
     [
-        (3, 5, "no", "limited by: cpu; no pod gets a node before 5 fit at the same time"),
+        (3, 5, "no", "limited by: cpu; no pod gets a node until 5 fit at the same time"),
         (5, 2, "no", "limited by: cpu"),
         (2, 3, "yes", "limited by: cpu; the job starts with 3"),
         (3, 2, "yes", "limited by: cpu; the job starts with 3"),

@@ -177,7 +177,7 @@ async def _last_printed(
     """
 
     async def one(pod: RankPod) -> tuple[int, datetime | None]:
-        # For a program that has not printed anything, its start time is used.
+        # If a program has not printed anything, its start time is used.
         last = pod.begun
         async with slots:
             async for line in logs.read_pod_log(client.connection, pod, LogOptions(tail=1)):

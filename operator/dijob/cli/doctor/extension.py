@@ -1,7 +1,8 @@
 """Defines what a package can add to `doctor` through an entry point of the group `dijob.doctor`.
 
 An extension has options, and collects its own findings if one of its options is given. It is
-imported to print the help of `doctor`, so its module must import as little as possible.
+imported even if only the help text of `doctor` is printed, so its module must import as little as
+possible.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -38,11 +39,11 @@ class DoctorExtension:
 
     options: Sequence[click.Option]
     help: str
-    """A paragraph for the help of `doctor`."""
+    """A paragraph for the help text of `doctor`."""
     example: str
-    """An example command line for the help of `doctor`."""
+    """An example command line for the help text of `doctor`."""
     hint: str
-    """One of the options, and what it shows. `doctor` prints this hint if the ranks print nothing
-    and their programs may hang."""
+    """One of the options, and what it shows. `doctor` prints this hint if the ranks print nothing,
+    because their programs may be hanging."""
     prepare: Callable[[Mapping[str, Any]], Collect | None]
     """Return the function that collects the findings; None if no option requests them."""

@@ -18,7 +18,7 @@ _REFUSED = "refused"
 
 
 def check_names(evidence: Evidence) -> Iterator[Finding]:
-    """Check that in each pod, the names that it dials resolve to the right addresses."""
+    """Check that the names that each pod dials resolve to the right addresses in that pod."""
     # Ranks with the same problem share a finding.
     wrong = dict[str, list[int]]()
     resolved = set[str]()
@@ -74,8 +74,8 @@ def check_reachability(evidence: Evidence) -> Iterator[Finding]:
     for rank, probe in evidence.answered.items():
         for (host, port), error in probe.reach.items():
             count += 1
-            # A refused connection to a pod means that the network works and the program does not
-            # listen. The check `connections` reports such a program.
+            # A refused connection to a pod means that the network works but the program is not
+            # listening. The check `connections` reports such a program.
             if error and not (error == _REFUSED and host in ranks):
                 target = f"rank {ranks[host]}" if host in ranks else host
                 bad.setdefault((f"{target} port {port} ({host})", error), []).append(rank)
@@ -94,8 +94,8 @@ def _reachable_finding(evidence: Evidence, count: int) -> Finding:
     if not count:
         return ok("no connections between pods are expected")
     answer = f"{format_all(count, 'dialed port')} {'answers' if count == 1 else 'answer'}"
-    # A proxy, for example that of a service mesh, accepts every connection for a pod. Then a
-    # successful connection does not prove that the pod is reachable.
+    # A proxy, for example that of a service mesh, accepts every connection on behalf of a
+    # pod. Behind such a proxy, a successful connection does not prove that the pod is reachable.
     if evidence.report and evidence.report.missing:
         return unknown(
             f"{answer}, but connections are missing (see the check `connections`)",
@@ -181,7 +181,7 @@ def check_ports(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _has_foreign_listener(pod: ProbedPod, port: int) -> bool:
-    """Whether a port has a listener that no process of the container holds."""
+    """Whether a port has a listener that belongs to no process of the container."""
     # If the sockets of another user's process cannot be read, the listener may belong to that
     # process.
     if pod.sockets is None or not pod.sockets.complete:

@@ -20,7 +20,7 @@ _FULL_SHARE = 0.9
 # ding/framework/middleware/barrier.py: ids are packed modulo 4).
 _BARRIER_LIMIT = 4
 # NTP keeps clocks within milliseconds of each other, so a difference of a second means that NTP
-# does not work.
+# is not working.
 SKEW_SECONDS = 1.0
 # A training program usually prints a line more often than this.
 QUIET_SECONDS = 60
@@ -55,7 +55,7 @@ def check_output(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             CheckStatus.OK,
             f"no rank has printed a line for {format_duration(evidence.quiet_seconds)}:"
-            " the program is computing, or it hangs",
+            " the program is either computing or hanging",
             hang_commands(evidence),
         )
 
@@ -214,7 +214,7 @@ def check_proxies(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _bypasses_proxy(ip: str, no_proxy: str) -> bool:
-    """Whether no_proxy covers an address: literally, by a network, by a prefix ("10."), or "*".
+    """Whether no_proxy covers an address: by the address, a network, a prefix ("10."), or "*".
 
     HTTP clients differ in the forms that they accept. This check accepts all of them, so that it
     does not report a proxy that is not used.
@@ -258,7 +258,7 @@ def check_interfaces(evidence: Evidence) -> Iterator[Finding]:
                     f"set {variable} in the template to the interface that reaches the other pods",
                 )
     if not bad and evidence.answered:
-        yield ok("NCCL and gloo cannot choose a wrong interface")
+        yield ok("NCCL and gloo cannot choose the wrong interface")
 
 
 def _interface_exists(chosen: str, interfaces: tuple[str, ...]) -> bool:

@@ -66,7 +66,7 @@ def check_conditions(evidence: Evidence) -> Iterator[Finding]:
 def _manager_finding(job: Job) -> Finding:
     text = LEFT_ALONE_MESSAGE.format(job.manager)
     if job.status.phase:
-        return ok(f"{text}; the status is that of {job.manager}")
+        return ok(f"{text}; the status comes from {job.manager}")
     return problem(
         f"{text}; {job.manager} has not written a status yet",
         f"check that {job.manager} is running and responsible for this job; if the operator should"
@@ -90,7 +90,7 @@ def _condition_remedy(condition: Condition) -> str:
 
 
 def _unserved_finding(evidence: Evidence) -> Finding:
-    """Report that no operator serves the job, and the Lease that may be the reason.
+    """Report that no operator serves the job, and name the Lease that may be the reason.
 
     A Lease assigns a namespace to one release of the operator. If that release is gone but its
     Lease remains, all other releases ignore the namespace without an error.
@@ -108,7 +108,8 @@ def _unserved_finding(evidence: Evidence) -> Finding:
     elif (size := size_of(job.body)) > LARGE_BYTES:
         # If the operator cannot write the status, it reports the failure only in an event.
         return problem(
-            f"the job has no status and is {size // 1000:,} KB in size, so its status may not fit",
+            f"the job has no status and is {size // 1000:,} KB in size, which may leave no room for"
+            " a status",
             TOO_LARGE_MESSAGE,
         )
     spec = (evidence.claim or {}).get("spec") or {}
@@ -225,8 +226,9 @@ def _scheduling_remedy(why: str) -> str:
         return "create the claim, or correct its name in the template (kubectl get pvc)"
     if IN_GROUP in why:
         return (
-            "the scheduler places the required pods of a PodGroup at the same time, or none: make"
-            " room for all of them, or lower minReplicas or spec.scheduling.minAvailable"
+            "the scheduler places either all required pods of a PodGroup at the same time or none"
+            " of them: make room for all of them, or lower minReplicas or"
+            " spec.scheduling.minAvailable"
         )
     if "Insufficient" in why:
         return (
@@ -254,8 +256,8 @@ def check_images(evidence: Evidence) -> Iterator[Finding]:
     slow = _slow_starts(evidence)
     for image, ranks in slow.items():
         yield unknown(
-            f"{format_ranks(ranks)}: the container has not started for {PULL_SECONDS} s: its node"
-            f" may be pulling image {image}",
+            f"{format_ranks(ranks)}: the container has been waiting to start for more than"
+            f" {PULL_SECONDS} s: its node may be pulling image {image}",
             "wait if the image is large, and check its name (kubectl describe pod POD)",
         )
     if not causes and not slow:
@@ -307,7 +309,7 @@ def check_failures(evidence: Evidence) -> Iterator[Finding]:
     """Report how containers failed.
 
     In a failed job, the operator stops the pod of the failed container without deleting the pod, so
-    that the log is kept. If the container was running again, its last termination is this stop and
+    that the log is kept. If the container had already restarted, its last termination is this stop,
     not the failure. So this check uses the failure that the job's status records.
     """
     status = evidence.job.status

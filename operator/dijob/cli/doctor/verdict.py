@@ -8,7 +8,7 @@ class CheckStatus(StrEnum):
     """The result of a check.
 
     UNKNOWN is not a failure, and does not change the exit code: a missing permission or program
-    must not look like a problem of the job.
+    must not look like a problem with the job.
     """
 
     OK = "ok"

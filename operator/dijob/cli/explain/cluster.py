@@ -121,7 +121,7 @@ def not_asked(file: JobFile, why: str) -> Data:
 
 
 def _references(job: DIJob, samples: Iterable[tuple[str, Data]]) -> list[ObjectReference]:
-    """Return the objects that the job's pods refer to. `samples` has a pod of each pod set."""
+    """Return the objects that the job's pods refer to. `samples` has one pod per pod set."""
     return references_of(
         (pod["spec"], pod_set.replicas)
         for pod_set, (_, pod) in zip(job.pod_sets, samples, strict=True)
@@ -339,7 +339,7 @@ def _pod_findings(file: JobFile, tried: Iterable[_TriedPod]) -> list[FitFinding]
             text = "pods: you lack permission to create pods here, so this was not checked"
             return [FitFinding(UNKNOWN, text)]
         elif waits := _waits_for(file, error.message):
-            text = f"pods: the {waits} of the file does not exist yet, so this was not checked"
+            text = f"pods: {waits} is in the file but does not exist yet, so this was not checked"
             found.append(FitFinding(UNKNOWN, text))
         else:
             found.append(FitFinding(NO, _rejected_pod(name, pod, error)))

@@ -108,7 +108,7 @@ class MainProcess:
 
 
 def main_process(job: DIJob, place: PodPlace, options: Options) -> MainProcess:
-    """Return the main container's process of a rank. The command does not include the launcher."""
+    """Return the process of a rank's main container. The command does not include the launcher."""
     pod_set = job.pod_set_of(place.member.rank)
     made = pod_manifest(job, place.member, options)
     name = pod_set.main_container.get("name")

@@ -32,7 +32,7 @@ def judge_missing(reference: ObjectReference) -> FitFinding:
     """Return the finding for an object that does not exist."""
     title, user = reference.title, f", which {reference.user} needs" if reference.user else ""
     if reference.missing == YES:
-        return FitFinding(YES, f"{title} does not exist, and is optional")
+        return FitFinding(YES, f"{title} does not exist, but is optional")
     if reference.missing == UNKNOWN:
         text = "does not exist (imagePullSecrets): images that need it cannot be pulled"
         return FitFinding(UNKNOWN, f"{title} {text}")

@@ -138,7 +138,7 @@ def into_nodes(
     if verdict is YES:
         text += f"; the job starts with {needed}"
     elif placed < together:
-        text += f"; no pod gets a node before {together} fit at the same time"
+        text += f"; no pod gets a node until {together} fit at the same time"
     return FitFinding(verdict, f"{text}{_unchecked_rules(specs)}")
 
 

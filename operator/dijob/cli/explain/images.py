@@ -77,10 +77,13 @@ def _judge(use: ImageUse, places: Sequence[NodeRoom]) -> FitFinding:
         return FitFinding(UNKNOWN, text)
     text = f"{having} of {nodes} that can run the pods have {use.image}"
     if use.policy == ALWAYS:
-        why = f"imagePullPolicy {ALWAYS} needs the registry each time, which was not checked"
+        why = (
+            f"imagePullPolicy {ALWAYS} needs the registry each time, but the registry was not"
+            " checked"
+        )
         return FitFinding(UNKNOWN, f"{text}; {why}")
     if having < len(places):
-        why = "whether the registry serves it to the others was not checked"
+        why = "whether the registry serves it to the other nodes was not checked"
         return FitFinding(UNKNOWN, f"{text}; {why}")
     return FitFinding(YES, text)
 

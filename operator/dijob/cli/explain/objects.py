@@ -107,7 +107,7 @@ class _Lookup:
             yield FitFinding(UNKNOWN, text)
 
     async def _find(self, reference: ObjectReference) -> Data:
-        """Return the object from the file or from the cluster. Raises NotFound and Refused."""
+        """Return the object from the file or from the cluster. Raises NotFound or Refused."""
         if own := self.file.of_kind(reference.kind).get(reference.name):
             return own
         resource = REFERENCED[reference.kind]

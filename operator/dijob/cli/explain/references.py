@@ -124,7 +124,7 @@ def _files(kind: str, source: Body, field: str = "name") -> Iterator[ObjectRefer
 def _named(
     kind: str, given: Body, field: str, missing: str = NO, keys: Iterable[Any] = ()
 ) -> Iterator[ObjectReference]:
-    """Yield the object that a field names. The API server rejects values of other types."""
+    """Yield the object that a field names. The API server rejects a value that is not a string."""
     name = given.get(field)
     if not isinstance(name, str) or not name:
         return
