@@ -23,7 +23,9 @@ DOCTOR: Final = "dijob.doctor"
 
 @cache
 def find_extensions(group: str) -> "Mapping[str, EntryPoint]":
-    """Return the entry points of a group by name, in alphabetical order. Nothing is imported."""
+    """Return the entry points of a group, keyed by name, in alphabetical order of the names.
+    Nothing is imported.
+    """
     # This import takes 35 ms, which is a third of the run time of `kubectl dijob get --help`.
     from importlib.metadata import entry_points
 

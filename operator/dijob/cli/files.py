@@ -1,4 +1,4 @@
-"""Reads the DIJob of a file and the other objects in it, for `explain`, `local` and `apply`."""
+"""Reads a file's DIJob and the other objects in the file, for `explain`, `local` and `apply`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class JobFile:
     others: tuple[Body, ...] = ()
 
     def of_kind(self, kind: str) -> Mapping[str, Body]:
-        """Return the other objects of a kind by name."""
+        """Return the other objects of the given kind, keyed by name."""
         return {one["metadata"]["name"]: one for one in self.others if one["kind"] == kind}
 
     def has(self, kind: str, name: str) -> bool:
@@ -34,8 +34,7 @@ def read_file(path: str | Path) -> JobFile:
     Raises CliError (USAGE) if it cannot be read, is not YAML, or does not contain exactly one
     DIJob.
     """
-    # `apply` reads files with the same function of the client, so all commands accept the same
-    # files.
+    # `apply` uses the same client function to read files, so all commands accept the same files.
     with client_errors():
         from dijob.client.documents import format_path, read_text
 

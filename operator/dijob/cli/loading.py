@@ -11,7 +11,9 @@ from dijob.cli.errors import CliError
 
 
 def command_names() -> list[str]:
-    """Return the names of all commands in the order of the help. Nothing is imported."""
+    """Return the names of all commands in the order in which the help lists them. Nothing is
+    imported.
+    """
     added = extensions.find_extensions(extensions.COMMANDS)
     # Another package cannot replace a built-in command.
     return [*COMMANDS, *(name for name in added if name not in COMMANDS)]

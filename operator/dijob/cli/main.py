@@ -18,8 +18,8 @@ from dijob.cli.errors import CliError, Exit
 from dijob.cli.loading import command_names, describe_commands, load_command
 from dijob.cli.printing import echo
 
-# If a write to stdout fails with one of these errors, this is not a bug. EPIPE is not listed,
-# because click itself exits quietly when the reader of a pipe is gone.
+# A write to stdout that fails with one of these errors does not indicate a bug. EPIPE is not
+# listed, because click itself exits quietly when the reader of a pipe is gone.
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 # Commands of kubectl and other tools, with the equivalents in this program.
 _LOOK: Final = (
@@ -32,8 +32,8 @@ _OTHER_VERBS: Final = {
     "status": _LOOK,
     "describe": _LOOK,
     "events": _LOOK,
-    "top": "`kubectl top pod -l diengine.opendilab.org/job=NAME` shows CPU and memory of the pods,"
-    " and `{program} ui` shows them in the browser",
+    "top": "`kubectl top pod -l diengine.opendilab.org/job=NAME` shows the pods' CPU and memory"
+    " usage, and `{program} ui` shows it in the browser",
     "exec": "`kubectl exec -it NAME-0 -c di-container -- sh` opens a shell in rank 0",
     "rm": "`{program} delete NAME` deletes a job and its pods",
     "stop": "`{program} suspend NAME` stops the pods and keeps the job; `delete NAME` deletes both",

@@ -29,7 +29,7 @@ _GAP: Final = 3
 
 
 def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
-    """Print a text without control characters and escape sequences."""
+    """Print text after removing control characters and escape sequences."""
     click.echo(plain_text(text), err=err, nl=nl)
 
 

@@ -25,8 +25,9 @@ class QueueFinding:
     """A queue of a scheduling engine. A reason that does not apply is "".
 
     `problem` is the reason why jobs in the queue get no nodes. `unread` is the reason why the
-    queue could not be read. `misfit` is the reason why the quota can never be enough for the job,
-    and `doubt` is the reason why this is unknown. `place` is where the job names the queue.
+    queue could not be read. `misfit` is the reason why the quota can never be enough for the job.
+    `doubt` is the reason why it is unknown whether the quota can be enough. `place` is where the
+    job names the queue.
     """
 
     name: str
@@ -48,7 +49,9 @@ def engine_of_pods(job: DIJob, pods: Iterable[RankPod]) -> Engine:
 async def find_queue(
     connection: ClientConnection, job: DIJob, engine: Engine
 ) -> QueueFinding | None:
-    """Return the job's queue; None if its engine or the cluster has no such kind of queue."""
+    """Return the job's queue; None if the job's engine has no queues, or the cluster does not serve
+    that kind of queue.
+    """
     if kueue.queue_name(job):
         return await _find_local_queue(connection, job)
     row = ENGINES[engine]
@@ -74,7 +77,9 @@ async def find_queue(
 
 
 async def _find_local_queue(connection: ClientConnection, job: DIJob) -> QueueFinding | None:
-    """Return the LocalQueue in the job's Kueue label; None if the cluster has no such kind."""
+    """Return the LocalQueue in the job's Kueue label; None if the cluster does not serve this
+    kind.
+    """
     name, space = kueue.queue_name(job), job.metadata.namespace
     place = f"the label {names.KUEUE_QUEUE}"
     path = Resource(kueue.API, "localqueues").path_of(space, name)

@@ -153,7 +153,7 @@ class AsyncClient(Reader):
         await self._try(body)
         kept = await restarting.list_owned_config_maps(self.connection, old) if old else []
         first, owned = restarting.split_manifests(beside, kept)
-        # The rejection of one of these ConfigMaps must be detected before the old job is deleted.
+        # If one of these ConfigMaps is rejected, this must be known before the old job is deleted.
         for one in owned:
             await self.apply_body(one, dry_run=True, force=True)
         return restarting.RestartPlan(body, tuple(first), tuple(owned), replaces=old is not None)
@@ -200,8 +200,8 @@ class AsyncClient(Reader):
             await self._delete_job(str(plan.job["metadata"]["name"]), timeout)
         # The owned objects come last, because their owner reference needs the uid of the new job.
         # The job is suspended until these objects exist. Otherwise a kubelet that does not find a
-        # ConfigMap may wait for up to 2 minutes before it tries again. A single ConfigMap exists
-        # before the kubelets start the pods, so the job is not suspended for it.
+        # ConfigMap may wait for up to 2 minutes before it tries again. If there is only one
+        # ConfigMap, it exists before the kubelets start the pods, so the job is not suspended.
         held = len(plan.owned) > 1 and not plan.job["spec"].get("suspend")
         spec = plan.job["spec"] | ({"suspend": True} if held else {})
         made = await self.apply_body(plan.job | {"spec": spec}, force=True)
@@ -254,7 +254,7 @@ class AsyncClient(Reader):
             found = await self.connection.json(ClientRequest("GET", path))
         except NotFound:
             return
-        # The ConfigMap of a deleted job of this name may still exist, and may be replaced.
+        # The ConfigMap of a deleted job of this name may still exist. It is safe to replace.
         owners = found["metadata"].get("ownerReferences") or ()
         if (names.KIND, job) not in {(owner["kind"], owner["name"]) for owner in owners}:
             raise Refused(

@@ -70,10 +70,10 @@ def measure_progress(job: Job, of: str = "", total: float = 0.0) -> Shown:
 class Bar:
     """Shows the progress of a job: `with Bar() as bar: client.wait(name, seen=bar)`.
 
-    `bar(job)` shows any state of a job. `Bar(env_step=100_000)` compares a number that the program
-    reports with the given value. The number can be iteration, env_step or episode_return. Without
-    such a target, the bar counts the ready ranks. There is no percentage of time, because the
-    operator does not know how long a job takes.
+    Call `bar(job)` to show any state of a job. `Bar(env_step=100_000)` compares a number that the
+    program reports with the given value. The number can be iteration, env_step or episode_return.
+    Without such a target, the bar counts the ready ranks. There is no percentage of time, because
+    the operator does not know how long a job takes.
     """
 
     def __init__(self, *, file: Any = None, **target: float) -> None:
@@ -150,7 +150,9 @@ def _in_terminal(console: "Console") -> tuple[Callable[[Shown], None], Callable[
 
 
 def _in_notebook() -> Callable[[Shown], None]:
-    """Return a function that replaces the output of the notebook's cell with each state."""
+    """Return a function that shows a state in the output of the notebook's cell, in place of the
+    previous state.
+    """
     from IPython.display import display
     from rich.text import Text
 

@@ -48,7 +48,7 @@ _EPOCH: Final = 1_700_000_000
 
 @dataclass(frozen=True)
 class CodeFile:
-    """A file of the code. `path` is relative to the folder, and is separated by slashes."""
+    """A file of the code. `path` is relative to the folder, and uses slashes as separators."""
 
     path: str
     content: bytes

@@ -16,7 +16,7 @@ Body = Mapping[str, Any]
 CONFIG_MAP, SECRET, CLAIM = "ConfigMap", "Secret", "PersistentVolumeClaim"
 SERVICE_ACCOUNT, PRIORITY_CLASS = "ServiceAccount", "PriorityClass"
 RUNTIME_CLASS, STORAGE_CLASS = "RuntimeClass", "StorageClass"
-# The fields of a pod that name an object.
+# The pod fields that contain the name of an object.
 _NAMING_FIELDS: Final = {
     "serviceAccountName": SERVICE_ACCOUNT,
     "priorityClassName": PRIORITY_CLASS,

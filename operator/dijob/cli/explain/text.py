@@ -82,8 +82,8 @@ def _format_dials(pod: Data) -> str:
 
 
 def _rendezvous_lines(pods: Sequence[Data]) -> Iterator[str]:
-    """Yield the addresses at which the processes of torch or OneFlow rendezvous. If only some tasks
-    have such an address, the lines name these tasks. The ranks of such a task restart together.
+    """Yield the rendezvous addresses of the torch or OneFlow processes. If only some tasks have
+    such an address, the lines name these tasks. The ranks of such a task restart together.
     """
     places = dict[str, list[Data]]()
     for pod in pods:

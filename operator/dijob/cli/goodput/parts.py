@@ -34,8 +34,8 @@ _CAUSES: Final = {
 
 @dataclass(frozen=True)
 class TimePart:
-    """A part of the wall time. An interruption also has the time when it began, and the ranks that
-    restarted.
+    """A part of the wall time. For an interruption, it also contains the start time and the ranks
+    that restarted.
     """
 
     kind: Kind

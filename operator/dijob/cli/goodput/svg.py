@@ -1,7 +1,7 @@
 """Draws the report on a job's time as an SVG: one bar per rank. No I/O.
 
-The picture loads nothing from other hosts. The kinds have patterns, so that the picture is readable
-in black and white. It has a title and a description for screen readers.
+The picture loads nothing from other hosts. Some kinds of time are drawn with patterns, so that the
+picture is readable in black and white. It has a title and a description for screen readers.
 """
 
 from html import escape

@@ -73,8 +73,8 @@ def describe_record(one: JobRecord, logs: Sequence[LogTail], now: datetime) -> s
 
 
 def draw_curve(curve: Sequence[CurvePoint]) -> str:
-    """Draw the returns of episodes as a line of block characters, with the first and the last
-    value; "" if there are fewer than two values.
+    """Draw the episode returns as a line of block characters, with the first and the last value;
+    "" if there are fewer than two values.
     """
     values = [each.episode_return for each in curve if each.episode_return is not None]
     if len(values) < 2:
@@ -88,7 +88,7 @@ def draw_curve(curve: Sequence[CurvePoint]) -> str:
 
 
 def format_logs(logs: Iterable[LogTail]) -> str:
-    """Return the texts of logs, each with a heading if there are several."""
+    """Return the text of the logs. If there are several, each has a heading."""
     found = list(logs)
     if len(found) == 1:
         return found[0].text.rstrip("\n")
@@ -116,7 +116,9 @@ def record_manifest(one: JobRecord) -> dict[str, Any]:
 
 
 def name_log(tail: LogTail) -> str:
-    """Return the title of a log: the rank, any failure, and whether only the end is recorded."""
+    """Return the title of a log: the rank, any failure, and a note if only the log's end is
+    recorded.
+    """
     parts = ["failed"] if tail.failed else []
     parts += [f"exit code {tail.exit_code}"] if tail.exit_code else []
     parts += ["only its end"] if tail.cut else []
@@ -124,8 +126,8 @@ def name_log(tail: LogTail) -> str:
 
 
 def measure_record(one: JobRecord, at: datetime) -> TimeSpent | None:
-    """Return how a recorded job had spent its time when it ended; None if this is unknown. For a
-    job that has not ended, return this for the time `at`.
+    """Return how a recorded job spent its time until it ended; None if this is unknown. If the job
+    has not ended, return how it spent its time until `at`.
     """
     status = Status(goodput=one.goodput)
     known = one.goodput is not None

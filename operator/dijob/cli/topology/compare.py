@@ -73,7 +73,7 @@ class Report:
 
     @property
     def unknown(self) -> int:
-        """The number of connections whose state neither end could show."""
+        """The number of connections whose state could not be determined from either end."""
         return sum(edge.wanted for edge in self.edges if edge.unknown)
 
     @property
@@ -133,7 +133,8 @@ def _compare_dials(dials: Dials, world: ExpectedWorld, pods: Mapping[int, Probed
 def _find_established(
     dialler: ProbedPod, listener: ProbedPod, to: Listener, addresses: frozenset[str]
 ) -> Found:
-    """Return the connections that every readable end shows, and why other connections do not count.
+    """Return the connections that every readable end shows, and the reason why any others do not
+    count.
 
     The dialing end is preferred, because its socket belongs to the worker that dialed. `addresses`
     contains the addresses of all ranks.
@@ -174,7 +175,7 @@ def _matching_connections(
 
 
 class _Owners:
-    """Maps a connection to the workers of a pod that may hold it.
+    """Maps a connection to those workers of a pod that may hold the connection.
 
     A process is recognized as a worker by the port on which it listens.
     """

@@ -17,7 +17,7 @@ from dijob.topology import connected_from
 
 # torchrun's default (core/render/runtimes/torch.py).
 MASTER_PORT: Final = 29500
-# The number that represents the Redis server where a rank's number is expected.
+# This number stands for the Redis server wherever a rank's number is expected.
 SERVER: Final = -1
 _MASTER_PORT_OPTION: Final = re.compile(
     r"--master[_-]port[= ](\d{1,5})\b|--rdzv[_-]endpoint[= ]\S*:(\d{1,5})\b"
@@ -184,9 +184,9 @@ SLURM_PORT: Final = 15151
 
 
 def ports_of(job: DIJob, rank: int) -> range:
-    """Return the ports of a rank's DI-engine processes, one per process in order.
+    """Return the ports of a rank's DI-engine processes, one per process, in the processes' order.
 
-    The ports are used only with a message queue whose processes dial each other.
+    The ports are used only with a type of message queue in which processes dial each other.
     """
     command = job.pod_set_of(rank).command
     first = SLURM_PORT if command.platform == "slurm" else listen_port(command) or BASE_PORT

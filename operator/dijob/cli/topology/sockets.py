@@ -58,7 +58,7 @@ COMMANDS: Final = (
 _ESTABLISHED: Final = "01"
 _LISTEN: Final = "0A"
 # The kernel doubles the timeout for each retransmission. After this many retransmissions, about 3 s
-# have passed without an acknowledgement. A brief loss of packets does not last this long.
+# have passed without an acknowledgement. Brief packet loss does not last this long.
 SILENT_AFTER: Final = 4
 
 
@@ -142,7 +142,7 @@ def _parse_address(text: str) -> tuple[str, int]:
     """Parse an address and port.
 
     The kernel prints an address as 32-bit words in the byte order of the machine. Little endian is
-    assumed, as on amd64 and arm64, the only platforms of the images.
+    assumed, as on amd64 and arm64, the only platforms for which images are built.
     """
     digits, port = text.split(":")
     raw = b"".join(struct.pack("<I", int(digits[i : i + 8], 16)) for i in range(0, len(digits), 8))

@@ -85,7 +85,7 @@ def render_snapshot(shown: view.Snapshot, now: datetime, room: int) -> Renderabl
     rows = view.rank_rows(shown.pods, room)
     state = view.HEAD.index("STATE")
     for row in rows:
-        # All states that are not listed are failures, such as ImagePullBackOff.
+        # All states that are not listed, such as ImagePullBackOff, are failures.
         colour = _STYLES.get(row[state], "red")
         table.add_row(*(Text(c, style=colour if i == state else "") for i, c in enumerate(row)))
     parts += [Text(""), table]

@@ -28,7 +28,7 @@ class Snapshot:
     events: Sequence[Mapping[str, Any]] = field(default=())
     """The events, the newest last."""
     unseen: Sequence[str] = ()
-    """The API errors of requests that the user may not make."""
+    """The API errors of requests that the user is not allowed to make."""
     troubles: Sequence[str] = ()
     """Connection problems that may have left the state out of date."""
 
@@ -55,7 +55,7 @@ def edges_in_words(view: Snapshot) -> str:
     if not status.topology or not status.desired:
         return ""
     workers = status.parallel_workers or 1
-    # Ready usually means that the program listens (docs/decisions/043), so two Ready ranks are
+    # Ready usually means that the program is listening (docs/decisions/043), so two Ready ranks are
     # probably connected.
     ready = [pod.rank for pod in view.pods if pod.ready]
     topology = names.Topology(status.topology)
@@ -135,8 +135,8 @@ def _format_ago(event: Mapping[str, Any], now: datetime) -> str:
 def change_lines(view: Snapshot, begun: datetime) -> dict[str, str]:
     """Return the lines for an output that is not a terminal, keyed by their subject.
 
-    A caller prints a line only if it differs from the last line with the same subject. Events from
-    before `begun` are marked, because they are printed at the start of the watch.
+    A caller prints a line only if it differs from the last line with the same subject. At the start
+    of the watch, events from before `begun` are printed too, so they are marked.
     """
     # The command prints the outcome of an ended job itself.
     found = {"": in_words(view.job)} if not view.job.finished else {}
