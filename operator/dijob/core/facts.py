@@ -1,4 +1,4 @@
-"""Facts, from which conditions are built, and queries of the stored conditions.
+"""Facts from which conditions are built, and queries on the stored conditions.
 
 Decisions read stored conditions, and reports write new ones, so both need this module.
 """

@@ -45,8 +45,8 @@ class Gang:
     the number of pods that are required for a start, from 1 to `size`. `tasks` are the tasks in
     rank order; () if the job has none. `scope` says which ranks restart when one is lost. `gpus` is
     the number of GPUs of each pod. `queue` is DI-engine's --mq-type, and `redis` the host and port
-    of its server, if they are known. `server` is the common name of the pod and the Service of the
-    job's own Redis server; "" if the operator runs none.
+    of the Redis server, if they are known. `server` is the name that the pod and the Service of the
+    job's own Redis server share; "" if the operator runs none.
     """
 
     job: str
@@ -67,9 +67,9 @@ class Gang:
 
     def dialers(self, rank: int) -> frozenset[int]:
         """Return the ranks that connect to this rank by its address (DI-engine 0.5.3,
-        k8s_parser.py). In a mesh each rank connects to all lower ranks, in a star all ranks connect
-        to rank 0. The result is transitive: it includes the ranks that connect to those ranks, and
-        so on.
+        k8s_parser.py). In a mesh, each rank connects to all lower ranks; in a star, all ranks
+        connect to rank 0. The result is transitive: it includes the ranks that connect to those
+        ranks, and so on.
 
         The result is empty with `addressing: Hostname`, because a name stays valid
         (docs/decisions/010). It is also empty with redis, because ranks then connect only to the
@@ -136,8 +136,8 @@ class Gang:
         return GangMember(rank, f"{self.job}-{task.name}-{index}", index, task)
 
     def rank_of(self, name: str) -> int:
-        """Return the rank of the pod of this name; -1 if there is no such rank, not even in a
-        larger gang.
+        """Return the rank of the pod with this name; -1 if even a larger gang would have no such
+        rank.
         """
         # Larger gangs are included, because the pods of a job that was scaled down still exist for
         # a while and must be deleted.
@@ -150,9 +150,9 @@ class Gang:
 
     @property
     def task_sizes(self) -> str:
-        """The tasks that give the ranks their meaning, such as "learner 1 evaluator 1 collector".
-        The size of the last task is left out, because that task can be scaled. "" if there are no
-        tasks.
+        """The tasks and their sizes, which give the ranks their meaning, such as "learner 1
+        evaluator 1 collector". The size of the last task is left out, because that task can be
+        scaled. "" if there are no tasks.
         """
         sized = [f"{task.name} {task.size}" for task in self.tasks[:-1]]
         return " ".join([*sized, *(task.name for task in self.tasks[-1:])])
@@ -166,7 +166,7 @@ class Gang:
         return {f"{self.job}-{task.name}": task for task in self.tasks}
 
     def ranks_of(self, task: str) -> range:
-        """Return the ranks of the task of this name."""
+        """Return the ranks of the task with this name."""
         found = self._by_prefix[f"{self.job}-{task}"]
         return range(found.first, found.first + found.size)
 
@@ -276,7 +276,7 @@ def parse_ranks(text: str) -> frozenset[int]:
 
 
 def _parse_rank(text: str) -> int:
-    """Parse a rank from a string of digits. Return -1 for a number that no job has as a rank
+    """Parse a rank from a string of digits. Return -1 for a number that is too large for a rank
     (MAX_REPLICAS or more), and for any other text.
     """
     rank = parse_natural(text)

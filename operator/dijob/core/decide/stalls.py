@@ -21,7 +21,7 @@ from dijob.core.membership.stalls import Standstill, is_counted, slowest_ranks
 from dijob.names import StallPolicy
 from dijob.reasons import AddressesReady, ProgressStalled
 
-# How long the report waits for the answers of the launchers, so that a single write contains
+# The report waits this long for the launchers' answers, so that a single write can contain
 # everything.
 PATIENCE_SECONDS = 15.0
 # Stored times are truncated to seconds.
@@ -43,7 +43,7 @@ def is_reported(ctx: Context) -> bool:
 
 
 def awaits_stacks(ctx: Context) -> bool:
-    """Whether the operator must wait for the stacks of the programs before it reports a stall."""
+    """Whether the operator must wait for the programs' stacks before it reports a stall."""
     stall, limit = due_stall(ctx), ctx.job.spec.stall_seconds or 0
     if stall is None or is_reported(ctx) or stall.seconds >= limit + PATIENCE_SECONDS:
         return False
@@ -52,7 +52,7 @@ def awaits_stacks(ctx: Context) -> bool:
 
 
 def ask_stacks(ctx: Context) -> tuple[AskStack, ...]:
-    """Ask the launchers that are connected and have not been asked yet."""
+    """Ask the connected launchers that have not been asked yet for their programs' stacks."""
     if not awaits_stacks(ctx):
         return ()
     ranks, pods = ctx.observed.progress.ranks, ctx.world.pods
@@ -64,11 +64,11 @@ def ask_stacks(ctx: Context) -> tuple[AskStack, ...]:
 
 
 def stall_loss(ctx: Context) -> Loss | None:
-    """Return the restart of the slowest ranks as a loss; None if no restart is due.
+    """Return the loss that makes the slowest ranks restart; None if no restart is due.
 
-    The operator restarts ranks only if their launchers say that there is no progress, not if they
-    are silent. If the restart would exceed backoffLimit, no rank is restarted: the job is reported
-    as stalled rather than failed.
+    The operator restarts ranks only if their launchers say that there is no progress. Silent
+    launchers are not a reason for a restart. If the restart would exceed backoffLimit, no rank is
+    restarted: the job is reported as stalled rather than failed.
     """
     status, stall = ctx.job.status, due_stall(ctx)
     if ctx.job.spec.stall_policy is not StallPolicy.RESTART or stall is None:
@@ -86,7 +86,7 @@ def stall_loss(ctx: Context) -> Loss | None:
 
 
 def record_restart(ctx: Context, loss: Loss) -> Context:
-    """Return the context with the restart counted as a failure, and recorded so that it is not
+    """Count the restart as a failure in the returned context, and record it so that it is not
     repeated.
     """
     status, rank = ctx.next_status, min(loss.lost)

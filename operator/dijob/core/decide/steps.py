@@ -1,4 +1,4 @@
-"""Returns the actions of a job that is running or starting: the next step towards the desired
+"""Returns the actions for a job that is running or starting: the next step towards the desired
 state.
 
 An object whose creation was rejected, or that is deleted repeatedly, is created again only after a
@@ -39,7 +39,7 @@ from dijob.core.render import redis as redis_objects
 # At most this many pods are created one after the other per reconciliation. Each creation waits for
 # the response to the one before it, so a larger batch would delay the job's next reconciliation.
 IN_ORDER_AT_ONCE = 32
-# The fractional parts of the multiples of this number are evenly spread, however many there are.
+# However many multiples of this number are taken, their fractional parts are evenly spread.
 GOLDEN_RATIO = 0.618034
 
 
@@ -61,8 +61,8 @@ def next_actions(ctx: Context) -> tuple[Action, ...]:
 
 def default_replicas(ctx: Context) -> tuple[Action, ...]:
     """Write spec.replicas, which the scale subresource reads, if the user left it out. In a job
-    with tasks, it is the size of the last task, and follows that task's own field and bounds
-    (api/last_task.py).
+    with tasks, spec.replicas is the size of the last task, and follows that task's own field and
+    bounds (api/last_task.py).
     """
     # The number of ranks in the spec that Kueue has not admitted. `ctx.job` does not include these
     # ranks.
@@ -215,7 +215,7 @@ def wait_to_create(ctx: Context, rank: int) -> float:
 
 
 def wait_for_pod(ctx: Context, name: str) -> float:
-    """Return the seconds until the pod of this name may be created; 0 or less: now."""
+    """Return the seconds until the pod with this name may be created; 0 or less: now."""
     return wait_to_make(ctx, f"pod/{name}")
 
 

@@ -1,9 +1,9 @@
 """Suspends and resumes a job (spec.suspend): its pods are deleted gracefully, and created again
 with the same ranks and names when spec.suspend is false.
 
-The suspension is written to the status first (suspendTime). So the successes and failures that only
-the pods show are stored before the pods are deleted. A suspended job has no active peer list
-(list_state.py). A resumed job starts when all old pods are gone, because pod names are reused.
+The suspension is written to the status first (suspendTime). So successes and failures that are
+visible only in the pods are stored before the pods are deleted. A suspended job has no active peer
+list (list_state.py). A resumed job starts when all old pods are gone, because pod names are reused.
 """
 
 from dijob.api.status import Renewal, Status, format_time, parse_time

@@ -3,8 +3,8 @@
 Anyone who may patch pods can write their annotations. So the annotations are only copies, never the
 source. A list is genuine if its digest is the one in the status. (A genuine list is active until
 lastRenewal contains its revision, see list_state.py.) The operator rebuilds the list from the
-addresses that the kubelets report. It uses a pod's copy only if the copy has the same digest. This
-digest shows that the operator has created the copy (docs/decisions/015).
+addresses that the kubelets report. It uses a pod's copy only if the copy has the same digest. A
+matching digest shows that the operator created the copy (docs/decisions/015).
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from dijob.core.observed.views import Observed, Pod
 # refused, and NNG retries it indefinitely without harm. No DI-engine process listens here, because
 # DI-engine listens on the pod's own address (ding/entry/cli_parsers/k8s_parser.py).
 PLACEHOLDER = "127.0.0.2"
-# The text of a pod's list if the addresses in the list are not known.
+# Used as the text of a pod's list if the addresses in the list are not known.
 UNKNOWN = "?"
 
 
@@ -63,10 +63,10 @@ def _rebuild_list(
 def recover_revision(gang: Gang, observed: Observed, status: Status) -> Status:
     """Return the status. If it lacks the revision and the digest, restore them from the pods.
 
-    A status that an older operator has written has no digest, and somebody can delete a status. The
-    copy with the highest revision is accepted if the kubelets report exactly its addresses: then it
-    is the list that the operator would create now. A revision that this operator has published is
-    never used again.
+    A status that was written by an older operator has no digest, and a status can also be deleted.
+    The copy with the highest revision is accepted if the kubelets report exactly its addresses,
+    because the operator would now create the same list. A revision that this operator has published
+    is never used again.
     """
     pods = observed.pods
     published = max((observed.published.get(pod.uid, 0) for pod in pods.values()), default=0)
@@ -161,8 +161,8 @@ def _inferred_copy(pod: Pod, status: Status) -> ListCopy:
     if last.list_number < ended_for <= status.list_number:
         return replace(copy, renew_from=ended_for)
     if not (pod.containers.restarts or pod.containers.ended):
-        # The program still uses the pod's own address, so this address in the list is known. The
-        # others are not.
+        # The program still uses the pod's own address, so this entry of its list is known. The
+        # other entries are not.
         own = ",".join([*[UNKNOWN] * pod.rank, pod.ip])
         return replace(copy, address_list=AddressList(last.list_number, own))
     is_stale = last.list_number == status.list_number

@@ -62,8 +62,8 @@ def due_record(rendezvous: Rendezvous, status: Status, timeout: int) -> GivenBac
 
 def pods_to_release(rendezvous: Rendezvous, status: Status) -> tuple[Pod, ...] | None:
     """Return the pods to delete while a job that has released its capacity waits for its next
-    attempt. The kept pods without a node are not among them, so that a cluster autoscaler can add
-    nodes for them. Return None if the job is not waiting for an attempt.
+    attempt. Kept pods without a node are not included, so that a cluster autoscaler can add nodes
+    for these pods. Return None if the job is not waiting for an attempt.
     """
     world, given = rendezvous.world, status.given_back
     if not (given and world.no_rank_runs and seconds_until_retry(status, rendezvous.now) > 0):
@@ -75,9 +75,9 @@ def pods_to_release(rendezvous: Rendezvous, status: Status) -> tuple[Pod, ...] |
 
 def _end_of_pause(rendezvous: Rendezvous, status: Status) -> GivenBack | None:
     """If a job that waits for its next attempt can start the attempt now, return the record to
-    store; else None. The attempt can start if one of the kept pods was bound to a node, because
-    this shows that there is capacity. This does not apply if another job was waiting, too. In that
-    case, the pod has only taken the capacity that was released for the other job.
+    store; else None. The attempt can start if one of the kept pods has been bound to a node,
+    because this shows that there is capacity. This does not apply if another job was waiting, too.
+    In that case, the pod has only taken the capacity that was released for the other job.
     """
     world, now, given = rendezvous.world, rendezvous.now, status.given_back
     if not given or not world.no_rank_runs or seconds_until_retry(status, now) <= 0:
@@ -94,8 +94,8 @@ def until_given_back(rendezvous: Rendezvous, status: Status, timeout: int) -> fl
     world = rendezvous.world
     if not (world.no_rank_runs and (waited := _seconds_waited(rendezvous, status))):
         return None
-    # If no other pod waits for a node, a release is useless. The job's own pods would take the
-    # nodes again, and a cluster autoscaler would no longer see pods that wait.
+    # If no pod outside this job waits for a node, a release is useless. The job's own pods would
+    # take the nodes again, and a cluster autoscaler would no longer see pods that wait.
     quota, wanted = any(rank not in world.pods for rank in waited), rendezvous.observed.room.wanted
     pods = (pod for rank, pod in world.pods.items() if rank in world.wanted and not pod.finished)
     held = any(quota or (wanted and pod.scheduled) for pod in pods)

@@ -39,8 +39,8 @@ class FailureAccount:
     restarts: int
     first_failure: FirstFailure | None
     # The failures that this reconciliation has found, oldest first, and the actions of the failure
-    # policy. The actions are not stored, because the write that stores the count also records the
-    # effect of the action.
+    # policy. The actions are not stored, because the write that stores the count also records their
+    # effects.
     new: Mapping[int, FailureAction] = field(default_factory=dict, compare=False)
 
     def into(self, status: Status) -> Status:
@@ -98,8 +98,8 @@ def with_failures(
     about to be deleted because of its stale peer list, are not failures. The following failures are
     not counted:
     - failures that a rule of the failure policy ignores (policy.py);
-    - failures of a pod whose address has changed, because its sandbox died (for example, at a
-      reboot of its node); a pod whose sandbox has just died is judged when it has a new one;
+    - failures of a pod whose address has changed because its sandbox died (for example, when its
+      node rebooted); a pod whose sandbox has just died is judged once it has a new sandbox;
     - a failure that the kubelet did not observe, because the sandbox died with the program (an
       operator that has restarted may not know the previous address);
     - requested restarts with a new peer list;

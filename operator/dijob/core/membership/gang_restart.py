@@ -75,9 +75,9 @@ def is_closing(world: World, rank: int) -> bool:
 
 
 def blocked_on_completed(world: World) -> dict[int, frozenset[int]]:
-    """Return the ranks that are blocked on completed peers, each with these peers. Such a rank
-    crashed after another rank of its group had succeeded. After a restart in its pod, the crashed
-    rank would wait for the completed rank indefinitely.
+    """Map each rank that is blocked on completed peers to these peers. Such a rank crashed after
+    another rank of its group had succeeded. After a restart in its pod, the crashed rank would wait
+    for the completed rank indefinitely.
     """
     found = dict[int, frozenset[int]]()
     for group in world.gang.groups if world.list_is_active else ():
@@ -104,7 +104,7 @@ def _any_in(group: range, ranks: Set[int]) -> bool:
 
 
 def _restarts_anyway(world: World, rank: int) -> bool:
-    """Whether a rank of a group restarts, although its pod may show that it has succeeded."""
+    """Whether a rank of a group restarts even if its pod shows that it has succeeded."""
     stale = world.pods[rank].copy.address_list.number <= world.stale_revision
     if world.gang.has_gang_restart:
         return stale

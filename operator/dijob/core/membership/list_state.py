@@ -3,17 +3,17 @@
 | from     | to       | when                                                                   |
 |----------|----------|------------------------------------------------------------------------|
 | NONE     | ACTIVE   | enough ranks have addresses (rendezvous.py): a revision is written     |
-| ACTIVE   | ACTIVE   | ranks join or leave, or a rank restarts that would connect to a rank   |
-|          |          | which has succeeded: the next revision is written                      |
+| ACTIVE   | ACTIVE   | ranks join or leave, or a rank that restarts would connect to a rank   |
+|          |          | that has succeeded: the next revision is written                       |
 | ACTIVE   | STALE    | a rank is lost (losses.py), a failure restarts all ranks, or a job     |
-|          |          | whose ranks all restart together is scaled: lastRenewal is written,    |
+|          |          | whose ranks all restart together is scaled: lastRenewal is written     |
 |          |          | with the revision                                                      |
 | STALE    | STALE    | another rank is lost: lastRenewal is written again                     |
 | STALE    | ACTIVE   | enough ranks have addresses again (rendezvous.py): the next revision   |
 |          |          | is written                                                             |
 | any      | NONE     | the job is suspended: lastRenewal is written, with reason Suspended    |
 
-Each transition is one write of the status, before any action on a pod follows from it.
+Each transition is a single write of the status, made before any resulting action on a pod.
 """
 
 from enum import Enum

@@ -1,6 +1,6 @@
 """The rules that decide whether a rank is lost. A lost rank makes the newest peer list stale.
 
-A lost rank comes back under a new address. The ranks that connect to its old address would never
+A lost rank comes back with a new address. The ranks that connect to its old address would never
 find it again, so they restart with the next list (docs/decisions/006).
 """
 

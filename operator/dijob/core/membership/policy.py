@@ -18,7 +18,7 @@ ASKED_TO_END = 143
 
 @dataclass(frozen=True)
 class Policy:
-    """The policies of one job, for its gang.
+    """One job's failure and success policies, and the gang to which they apply.
 
     `preemptible` means that a termination by SIGTERM is not a failure. `success` says which
     ranks decide whether the job succeeds: all ranks, rank 0, or the ranks of the task it names.

@@ -1,4 +1,4 @@
-"""The rendezvous: which ranks the next peer list has, and when it is published.
+"""The rendezvous: which ranks the next peer list contains, and when it is published.
 
 A list contains ranks with addresses, starting with rank 0 and without gaps, because programs
 compute their peers from ranks. It is published once the required ranks have addresses and the join
@@ -117,10 +117,10 @@ class Rendezvous:
 
     @cached_property
     def pod_to_release(self) -> Pod | None:
-        """If a lower rank is unschedulable: the pod of the highest rank that is scheduled but has
-        no peer list yet. None if there is no such pod. The higher rank's pod is deleted, so that
-        the lower rank gets its node. A list has no gaps, so the higher rank could not join without
-        the lower one.
+        """The pod to release if a lower rank is unschedulable: the pod of the highest rank that is
+        scheduled but has no peer list yet. None if there is no such pod. The higher rank's pod is
+        deleted, so that the lower rank gets its node. A list has no gaps, so the higher rank could
+        not join without the lower one.
 
         Ranks below the required size are not released here (see capacity.py).
         """
@@ -150,8 +150,8 @@ class Rendezvous:
 
         The pods are created in rank order, so that the scheduler places the lowest ranks first if
         the cluster has capacity for only some. Pods that find no node are also created, because a
-        cluster autoscaler must see them. A pod that was deleted for a lower rank is re-created only
-        when the lower rank has a node.
+        cluster autoscaler must see them. A pod that was deleted to make room for a lower rank is
+        re-created only when the lower rank has a node.
         """
         world, released = self.world, self.observed.room.released
         if self.needed:
@@ -231,7 +231,7 @@ def _listed_address(world: World, rank: int) -> str:
 def _is_creating(rendezvous: Rendezvous) -> bool:
     """Whether the pod of the next rank is being created.
 
-    This is so if it was not rejected, or was rejected only because an old pod of the same name is
+    This is so if it was not rejected, or was rejected only because an old pod with the same name is
     still terminating.
     """
     rejections, member = rendezvous.observed.rejections, rendezvous.world.gang.member

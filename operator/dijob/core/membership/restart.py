@@ -18,11 +18,11 @@ from dijob.core.members import Gang
 from dijob.core.observed.views import Observed, Pod, seconds_since
 from dijob.pod import RENEWAL_CODE
 
-# The kubelet restarts a container at once if its last termination is this long ago. Otherwise, it
-# waits for 10 s or more (1.34, pkg/kubelet: MaxContainerBackOff of 300 s, reset after twice that).
-# If the kubelet would wait, a new pod is faster.
+# The kubelet restarts a container at once if its last termination is at least this long ago.
+# Otherwise, it waits for 10 s or more (1.34, pkg/kubelet: MaxContainerBackOff of 300 s, reset after
+# twice that). If the kubelet would wait, a new pod is faster.
 CALM_SECONDS = 600.0
-# Seconds that a restart may take beyond the grace period before the pod is re-created. It leaves
+# Seconds that a restart may take beyond the grace period before the pod is re-created. This leaves
 # time to remind a kubelet that has missed the list (address_writes.REMIND_SECONDS).
 SLACK_SECONDS = 15.0
 # If a process has started after the request and its launcher has not stopped it within this time,
@@ -103,10 +103,10 @@ def is_pending(pod: Pod, observed: Observed, status: Status, now: datetime) -> b
     if renew_from <= pod.containers.ended_for or renew_from <= _last_counted(pod, status):
         return False
     requested = observed.list_seen.get((pod.uid, pod.copy.renew_from), now)
-    # A process that has started after the request has the new list, or its launcher stops it within
-    # seconds. Timestamps have a resolution of one second, so a process that started in the same
-    # second counts as pending. If it does have the new list, its pod is re-created unnecessarily,
-    # which is rare.
+    # A process that has started after the request either has the new list or is stopped by its
+    # launcher within seconds. Timestamps have a resolution of one second, so a process that started
+    # in the same second counts as pending. If it does have the new list, its pod is re-created
+    # unnecessarily, which is rare.
     return (
         pod.containers.started <= format_time(requested)
         or (seconds_since(pod.containers.started, now) or 0.0) < SETTLED_SECONDS

@@ -16,8 +16,8 @@ from dijob.core.membership.world import World
 from dijob.core.observed.progress import JobProgress, RankProgress
 from dijob.names import Activity
 
-# A launcher reports times without progress in whole seconds, and a status contains whole seconds.
-# Two times that differ by at most this many seconds count as the same.
+# A launcher reports times without progress in whole seconds, and a status stores times in whole
+# seconds. Two times that differ by at most this many seconds count as the same.
 ROUNDING_SECONDS = 2.0
 # If the training process spends at least this percentage of its time waiting for data, the other
 # ranks hold it up. The 30 s average (dijob_runtime/waiting.py) reaches this percentage 70 s after
@@ -72,9 +72,9 @@ def slowest_ranks(world: World, progress: JobProgress) -> frozenset[int]:
     """Return the ranks that hold up the training.
 
     This is the rank with the lowest iteration. If several ranks have this iteration, it is the one
-    that has made no progress for the longest time. If all ranks that train wait for data, the
-    result is the other ranks. If no rank has made progress since its program started, the result is
-    all ranks.
+    that has made no progress for the longest time. If all training ranks are waiting for data, the
+    other ranks are returned. If no rank has made progress since its program started, all ranks are
+    returned.
     """
     training = {rank: one for rank, one in _of_ranks(world, progress) if one and one.moved}
     others = frozenset(world.unfinished) - training.keys()
@@ -90,8 +90,8 @@ def slowest_ranks(world: World, progress: JobProgress) -> frozenset[int]:
 
 
 def is_counted(job: DIJob, world: World) -> bool:
-    """Whether the time without progress is currently being counted, provided that the job has ever
-    made progress.
+    """Whether the time without progress is currently being counted, assuming that the job has made
+    progress at some point.
     """
     return _running_since(job, world) is not None
 

@@ -135,7 +135,7 @@ class World:
 
     @property
     def no_rank_runs(self) -> bool:
-        """Whether there is no rank that runs, or may run, with a correct list."""
+        """Whether no rank runs, or may run, with a correct list."""
         return not (self.list_is_active or self.survivors)
 
     @cached_property
@@ -175,7 +175,7 @@ class World:
         # A pod whose success does not count must be deleted, because the next pod needs the same
         # name.
         over = pod.failed or pod.containers.succeeded
-        # A foreign pod must be deleted, because the operator creates the pod of this name itself.
+        # A foreign pod must be deleted, because the operator itself creates the pod with this name.
         # A pod whose node cannot mount the launcher's image is re-created with an init container.
         over = over or pod.made.foreign or bool(pod.unmountable)
         return over or rank in self.ranks_to_recreate or rank >= self.gang.size

@@ -104,8 +104,8 @@ def event_warning(event: Body, main: str, volumes: tuple[tuple[str, str], ...] =
 
 def _subject(spec: Body, container: Body, main: Iterable[Body]) -> str:
     """Return the subject of a message about a container: the container, or an image volume whose
-    image cannot be pulled. The kubelet reports a failed pull of a volume's image for the containers
-    that mount the volume.
+    image cannot be pulled. If a volume's image cannot be pulled, the kubelet reports the failure
+    for the containers that mount the volume.
     """
     volume = _missing_volume(spec, container)
     return f"volume {volume[1]}" if volume else f"container {_user_container(container, main)}"
@@ -123,8 +123,8 @@ def _missing_volume(spec: Body, container: Body) -> tuple[str, str] | None:
 
 
 def _user_container(container: Body, main: Iterable[Body]) -> str:
-    """Return the name under which a message reports a container. The gate runs from the image of
-    the user's container, so a problem with its image is reported for that container.
+    """Return the name by which a message refers to a container. The gate uses the image of the
+    user's container, so a problem with this image is reported for that container.
     """
     name, waiting = container.get("name", ""), (container.get("state") or {}).get("waiting") or {}
     if name != names.GATE_CONTAINER or waiting.get("reason") not in IMAGE_REASONS:
@@ -135,7 +135,7 @@ def _user_container(container: Body, main: Iterable[Body]) -> str:
 
 
 def _container_complaint(spec: Body, container: Body, main: str) -> str:
-    """Return the complaint about a container, to be put after its name; "" if nothing is wrong."""
+    """Return a container's complaint, to be appended to its name; "" if nothing is wrong."""
     # Only the launcher exits in order to restart with a new peer list, and it runs in the main
     # container.
     on_request = container.get("name") == main
@@ -172,8 +172,8 @@ def unpulled_image(spec: Body, container: Body) -> str:
 
 
 def _pull_failure(image: str, message: str) -> str:
-    """Return the same message for both reasons between which the kubelet alternates. The message
-    names the image once.
+    """Return the message about a failed pull. It is the same for both reasons between which the
+    kubelet alternates, and names the image once.
     """
     parts = message.split(": ") if image else []
     cause = ": ".join(part for part in parts if image not in part and part not in PULL_NOISE)
@@ -193,8 +193,8 @@ def seconds_until_report(seconds: float) -> float:
 
 
 def with_due_complaint(pod: Pod, noticed: Mapping[str, datetime], now: datetime) -> Pod:
-    """Return the pod, with its complaint removed while the complaint is delayed. `noticed` maps the
-    uid of each pod to the time when its complaint was first seen.
+    """Return the pod, without its complaint if the complaint is still being delayed. `noticed` maps
+    the uid of each pod to the time when its complaint was first seen.
     """
     since = noticed.get(pod.uid, now)
     if not is_retried(pod.complaint) or seconds_until_report((now - since).total_seconds()) <= 0:
