@@ -40,12 +40,12 @@ _WAITS = re.compile(r"(?:container|volume) \S+: (?!CrashLoopBackOff)")
 _ABOUT = re.compile(r"\{(.+)\}$")
 # Waiting reasons of a normal start.
 WAITING_IS_FINE = ("PodInitializing", "ContainerCreating", "")
-# A kubelet retries an operation that fails at first. A ConfigMap may be created a second after the
-# pods, two nodes may mount a claim at the same time, or a registry may be slow for a moment. A
-# message about such a problem would be outdated by the time it is read, and its event would stay
-# for an hour. So the message is delayed. A mount is retried after 0.5, 1, 2 and 4 s, so a mount
-# that is reported has failed four times. A pull is retried only after 10 s, but the reason why a
-# job cannot start must be reported within 10 s.
+# Some operations fail at first and succeed when the kubelet retries them. A ConfigMap may be
+# created a second after the pods, two nodes may mount a claim at the same time, or a registry may
+# be slow for a moment. A message about such a problem would be outdated by the time it is read, and
+# its event would stay for an hour. So the message is delayed. A mount is retried after 0.5, 1, 2
+# and 4 s, so a mount that is reported has failed four times. A pull is retried only after 10 s, but
+# the reason why a job cannot start must be reported within 10 s.
 RETRIED_SECONDS = 5.0
 
 

@@ -31,7 +31,7 @@ ALONE = "dijob: this rank works alone: "
 # The launcher's termination message for a program whose arguments conflict with the job.
 OTHERWISE = "dijob: this program says otherwise: "
 # The reason in the status of a container that is restarted together with all other containers of
-# its pod. This happens if one of them has a rule RestartAllContainers (Kubernetes 1.36,
+# its pod. This happens if one of them has a RestartAllContainers rule (Kubernetes 1.36,
 # pkg/kubelet: RestartingAllContainers).
 RESTARTED_WITH_ALL = "RestartingAllContainers"
 # The init containers that the operator adds.
@@ -42,25 +42,25 @@ OURS = (names.LAUNCHER_CONTAINER, names.GATE_CONTAINER)
 class Containers:
     """The state of a pod's containers. Fields that do not name a container refer to the main one.
 
-    Failures of all containers: `failures` is how often containers have ended with an error so far.
-    The number includes terminations for a requested restart, and terminations after which the
-    container has not been restarted yet. `init_failures` is how many of these failures are due to
-    init containers that are down now. Sidecars never count.
+    Failures of all containers: `failures` is the number of times that containers have ended with an
+    error so far. The number includes terminations for a requested restart, and terminations after
+    which the container has not been restarted yet. `init_failures` is the number of these failures
+    that are due to init containers that are currently down. Sidecars never count.
 
     The pod: `sandbox` is false if the pod's sandbox has died, with everything in it, and no new one
-    is known yet (sandbox.py). `all_ended`: no container is running or will be restarted.
+    is known yet (sandbox.py). `all_ended`: no container is running, and none will be restarted.
     `unstarted`: only the container that installs the operator's programs has started. The main
     container's image may then not be on the node yet, unless another pod of the job uses that image
-    there (ranked.py). `gated`: the gate is running. `gate_started` is when it started last.
+    there (ranked.py). `gated`: the gate is running. `gate_started` is when it last started.
 
-    The main container: `outlived_sandbox` means that this container ended after its sandbox had
-    died, as the operator has observed (sandbox.py). `broken` means that this container has failed
-    and is not restarted (restartPolicy Never), although another container may keep the pod alive.
-    `started` and `ended` are when it started and when it last ended, `restarts` is how often it has
-    been restarted. `ended_for` is the revision for which it was last restarted on request; 0 if it
-    ended for another reason. `unrecorded`: its last termination is no longer known. `last_end` is
-    its last termination, or that of another container that failed. If neither is recorded,
-    `last_end` may be an end of which the kubelet has no record.
+    The main container: `outlived_sandbox` means that the operator saw the sandbox die before this
+    container ended (sandbox.py). `broken` means that this container has failed and will not be
+    restarted (restartPolicy Never), although another container may keep the pod alive. `started`
+    and `ended` are when it started and when it last ended, and `restarts` is how often it has been
+    restarted. `ended_for` is the revision for which it was last restarted on request; 0 if it ended
+    for another reason. `unrecorded`: its last termination is no longer known. `last_end` is its
+    last termination, or that of another container that failed. If the kubelet has a record of
+    neither, `last_end` may stand for an unrecorded termination.
     """
 
     failures: int = 0
@@ -87,15 +87,15 @@ class Containers:
 
     @property
     def alone(self) -> str:
-        """Why the program did not know its peers, as its launcher reported; "" without such a
-        report.
+        """Why the program did not know its peers, according to its launcher; "" if the launcher has
+        not reported this.
         """
         return self._said(ALONE)
 
     @property
     def otherwise(self) -> str:
-        """How the program's arguments conflict with the job, as its launcher reported; "" without
-        such a report.
+        """How the program's arguments conflict with the job, according to its launcher; "" if the
+        launcher has not reported this.
         """
         return self._said(OTHERWISE)
 
@@ -144,7 +144,7 @@ def exit_code(container: Body) -> int | None:
 
 
 def all_ended(status: Body, restart_policy: str) -> bool:
-    """Whether no container is running or will be restarted. The pod's phase shows this only a
+    """Whether no container is running and none will be restarted. The pod's phase shows this only a
     moment later.
     """
     codes = [exit_code(c) for c in status.get("containerStatuses") or ()]
@@ -186,8 +186,8 @@ def count_failures(spec: Body, status: Body, main: Body) -> int:
 
 
 def init_failures(spec: Body, status: Body, main: Body) -> int:
-    """Return how often the init containers that are down now have ended with an error. The number
-    falls when they succeed; the job's status keeps the highest number.
+    """Return how often init containers have ended with an error, counting only those that are
+    currently down. The number falls when they succeed; the job's status keeps the highest number.
 
     The operator's own init containers are not counted. Init containers that run again only because
     the kubelet created a new sandbox are not counted either. The same applies to init containers
@@ -222,9 +222,8 @@ def sidecar_names(spec: Body) -> frozenset[str]:
 
 
 def last_end(spec: Body, status: Body, main: Body) -> ContainerEnding | None:
-    """Return how the main container last ended. If it has never ended with an error, return the
-    last termination of another container. This is the first one that has ended with an error, and
-    whose terminations count.
+    """Return how the main container last ended. If it did not end with an error, return the last
+    termination of the first other container that did, and whose terminations count.
 
     If there is no such record, return the unrecorded end of the first container that has one. For a
     failed pod, return None instead, because its status says more than an unrecorded end.

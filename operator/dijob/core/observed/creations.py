@@ -1,6 +1,6 @@
 """The back-off before the operator re-creates a pod that was lost soon after its creation.
 
-A pod that something deletes whenever it appears, or that its node rejects, would otherwise be
+Without the back-off, a pod that is deleted whenever it appears, or that its node rejects, would be
 re-created several times per second.
 """
 
@@ -19,7 +19,7 @@ WORTH_SAYING_SECONDS = 4.0
 
 
 def counted(before: Creation | None, now: datetime) -> Creation:
-    """Return the record after one more creation of a pod of the same name."""
+    """Return the creation record of a pod name, updated with one more creation."""
     if before is None:
         return Creation(1, now)
     count = 1 if _is_old(before, now) else before.count + 1
@@ -46,7 +46,7 @@ def paused_until(creation: Creation | None, now: datetime) -> datetime | None:
 
 
 def lost_until(due: datetime) -> str:
-    """Return the message about a pod in back-off, to be put after its name."""
+    """Return the message about a pod in back-off; the caller puts the pod's name in front of it."""
     return f"was lost several times in a row, and will be re-created at {format_time(due)}"
 
 

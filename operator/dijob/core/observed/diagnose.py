@@ -1,7 +1,7 @@
 """Messages that say what each rank is waiting for, grouped by cause (grouping.py).
 
-Each rank is reported with the most specific cause that is known. This is an API error, else a
-complaint by the cluster, else the general state of the pod.
+Each rank is reported with the most specific cause that is known. API errors come first, then
+complaints by the cluster, and then the general state of the pod.
 """
 
 from collections.abc import Container, Iterable, Sequence
@@ -29,7 +29,7 @@ LAUNCHER_IMAGE_REMEDY = (
     " registry the template also needs imagePullSecrets"
 )
 
-# The error itself differs for each pod. The operator's log has the first one.
+# The error itself differs for each pod. The operator's log has the first of these errors.
 NOT_MOUNTED = (
     "its node cannot mount the launcher's image, so its pod is re-created with an init container"
     " (the operator's log has the error)"
@@ -94,7 +94,7 @@ def rank_trouble(rank: int, observed: Observed, now: datetime) -> str:
 def not_admitted(gang: Gang, rank: int, observed: Observed) -> str:
     """Return why a node does not admit the pods of a rank; "" if it does.
 
-    A pod that a node does not admit fails at once and is re-created, again and again. The reason is
+    A pod that a node does not admit fails at once and is re-created repeatedly. The reason is
     remembered, so the condition does not change while no pod exists.
     """
     creation = observed.creations.get(gang.member(rank).name)
@@ -104,8 +104,8 @@ def not_admitted(gang: Gang, rank: int, observed: Observed) -> str:
 def describe_rejections(
     gang: Gang, ranks: Iterable[int], observed: Observed
 ) -> tuple[PodsCreated, str] | None:
-    """Return reason and message for the pods whose creation the API server rejected; None if it
-    rejected none.
+    """Return the reason and the message for the pods whose creation the API server rejected; None
+    if it rejected none.
     """
     refused = {
         rank: no
@@ -123,8 +123,8 @@ def describe_rejections(
 
 
 def describe_pauses(gang: Gang, ranks: Iterable[int], observed: Observed, now: datetime) -> str:
-    """Return a message that says which ranks' pods are re-created after a back-off, and when; "" if
-    there are none.
+    """Return a message that says which ranks' pods will be re-created after a back-off, and when;
+    "" if there are none.
     """
     until = {
         rank: due
@@ -179,8 +179,8 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed, now: datetime) ->
 
 
 def _api_error(refused: ApiRejection) -> str:
-    """Return the API error about the pod of a rank. Only an error about the pod's content gets
-    advice. The message about an old pod needs no advice, although it may name the operator's
+    """Return the API error about the pod of a rank. Advice is added only to an error about the
+    pod's content. The message about an old pod needs no advice, although it may name the operator's
     containers: it lists the containers that are still running.
     """
     about_content = refused.why in (RejectionCause.REJECTED, RejectionCause.FORBIDDEN)

@@ -45,13 +45,13 @@ NOTICE = re.compile(
 )
 HEADLINE_LIMIT = 200
 # Reason and exit code of a container whose end was not observed. The first pair comes from a
-# containerd that starts and finds no shim, as after a reboot (pkg/cri/server: unknownExitCode). A
-# program that exits 255 has the reason Error instead. The second pair comes from a kubelet that no
-# longer finds the container. Docker reports 255 and Error for a reboot and for a crash, so with
-# Docker a reboot counts as a crash.
+# containerd that starts and finds no shim, for example after a reboot (pkg/cri/server:
+# unknownExitCode). A program that exits 255 has the reason Error instead. The second pair comes
+# from a kubelet that no longer finds the container. Docker reports 255 and Error for a reboot and
+# for a crash, so with Docker a reboot counts as a crash.
 UNSEEN = (("Unknown", 255), ("ContainerStatusUnknown", 137))
-# The reason of a failure that is not recorded in the container's status, so that its exit code is
-# unknown.
+# The reason of a failure that is not recorded in the container's status. The exit code of such a
+# failure is unknown.
 UNRECORDED = "Unknown"
 
 
@@ -110,8 +110,9 @@ def read_ending(spec: Body, container: Body, ended: Body) -> ContainerEnding:
 
 
 def unrecorded_ending(container: Body) -> ContainerEnding:
-    """Return the last termination of a container that was restarted, if its status has no record of
-    it. The result has the time of the restart, because the container did not end later.
+    """Return an ending for a restarted container whose status has no record of its last
+    termination. The ending has the time of the restart, because the container cannot have ended
+    after that.
     """
     running = (container.get("state") or {}).get("running") or {}
     return ContainerEnding(

@@ -11,7 +11,7 @@ from dijob.core.members import Gang, format_ranks
 from dijob.core.observed.rejections import replace_name
 
 MESSAGE_LIMIT = 1024
-# Room for the text of a condition besides the ranks and their causes.
+# Space reserved for the part of a condition's message that is neither ranks nor causes.
 REST_LIMIT = 200
 # A cause is never cut to fewer characters than this, because a shorter text would explain nothing.
 # LEAST_GROUP is the minimum length of a cause together with its ranks.
@@ -65,7 +65,7 @@ def _merge_groups(groups: Groups, most: int) -> Groups:
 
 def _fit_causes(groups: Groups, limit: int) -> Groups:
     """Return the groups, with the causes cut to the space that the ranks leave. Short causes stay
-    complete, and the others get equal shares.
+    complete, and the others share the remaining space equally.
     """
     room, shares = _room_for_causes(groups, limit), dict[int, int]()
     for at in sorted(range(len(groups)), key=lambda at: len(groups[at][1])):

@@ -1,7 +1,7 @@
 """Reads what a pod was created with, from its metadata and its spec.
 
-A running job may have pods that an older operator, another template or a webhook has shaped. So
-these facts are read from the pod itself, and never inferred from the job.
+A running job may have pods that come from an older operator or from another template, or that a
+webhook has changed. So these facts are read from the pod itself, and never inferred from the job.
 """
 
 import sys
@@ -53,7 +53,7 @@ def made_with(meta: Body, spec: Body, status: Body) -> MadeWith:
 
 
 def _channel_key(value: str) -> str:
-    """Return the key in the launcher's variable for the channel, "HOST:PORT POD KEY"."""
+    """Return KEY from the launcher's variable for the channel, "HOST:PORT POD KEY"."""
     words = value.split()
     return words[2] if len(words) == 3 else ""
 
@@ -131,7 +131,7 @@ def parse_number(text: Any) -> int:
 
 def _read_annotations(spec: Body, name: str) -> frozenset[str]:
     """Return the operator's annotations that the main container or a volume refers to. Only these
-    annotations must be written to the pod.
+    annotations need to be written to the pod.
     """
     variables = (e.get("valueFrom") or {} for e in _find_container(spec, name).get("env") or ())
     files = (

@@ -1,13 +1,14 @@
 """Detects that a node cannot mount the launcher's image in a pod (launcher.delivery: ImageVolume).
 
 The API server's version does not show this: a node may have an older kubelet, or a container
-runtime without image volumes. Such a pod never starts, and its node reports one of the following:
+runtime without image volumes. Such a pod never starts, and its node reports an error with one of
+these causes:
 - The runtime does not know the field for the image, so it tries to mount a folder without a name.
   containerd before 2.1, CRI-O before 1.31 and cri-dockerd report this with different errors.
 - The runtime fails to mount the image. containerd and CRI-O then report ImageVolumeMountFailed.
 - The volume is missing or empty in the container, so the launcher or the gate is not found. A
   control plane with the feature gate ImageVolume=false removes such volumes from new pods.
-- The runtime mounts the image with the option noexec, as KEP-4639 allows, so the launcher may not
+- The runtime mounts the image with the option noexec, as KEP-4639 allows, so the launcher cannot
   be executed. containerd 2.4 and CRI-O 1.35 do not do this.
 - The kubelet has no plugin for the volume (1.30, and 1.31 to 1.34 with the default feature gates).
   Only an event shows this.

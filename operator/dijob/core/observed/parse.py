@@ -45,8 +45,8 @@ def owner_of(meta: Body) -> str:
     """Return the key of the job that controls an object; "" if no job does.
 
     An ownerReference is valid only within its namespace, and the garbage collector ignores a
-    reference to a kind that does not exist. So all fields of the reference must be as the operator
-    writes them.
+    reference to a kind that does not exist. So all fields of the reference must have the values
+    that the operator writes.
     """
     owner = controller_of(meta)
     if (owner.get("apiVersion"), owner.get("kind")) != (names.API_VERSION, names.KIND):

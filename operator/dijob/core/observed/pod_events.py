@@ -95,8 +95,8 @@ def kill_cause(
 
 
 def end_before(key: End, known: Iterable[End]) -> str:
-    """Return when the container last ended before the end `key`; "" if none of its `known` ends is
-    earlier.
+    """Return when the container of the end `key` last ended before that; "" if `known` has no
+    earlier end of this container.
     """
     return max((at for *whose, at in known if whose == list(key[:2]) and at < key[2]), default="")
 
@@ -119,7 +119,7 @@ def probe_of(pod: Pod) -> Probe | None:
 
 
 def failing_probe(events: Iterable[Body], pod: Pod) -> str:
-    """Return the last result of the probe that keeps a pod from being Ready; "" if no event has
+    """Return the last result of the probe that keeps a pod from being Ready; "" if no event shows
     it. The pod's address is replaced with a placeholder, so that all ranks get the same message.
     """
     if (probe := probe_of(pod)) is None:

@@ -21,8 +21,8 @@ class ProgressReport:
     """The newest progress of the processes in one pod.
 
     `idle_seconds` is the time from the last progress until the report. `waiting_percent` is the
-    percentage of time for which the training process waits for data, and `buffer_percent` is how
-    full its buffer is.
+    percentage of time that the training process spends waiting for data, and `buffer_percent` is
+    how full its buffer is.
     """
 
     iteration: int | None = None
@@ -35,7 +35,7 @@ class ProgressReport:
 
     @property
     def values(self) -> dict[str, float]:
-        """The values for the job's status, by the names of the model's fields."""
+        """The values for the job's status, keyed by the names of the model's fields."""
         found = {name: getattr(self, name) for name in _FIELDS if name != "idle_seconds"}
         return {name: value for name, value in found.items() if value is not None}
 
@@ -45,9 +45,9 @@ class RankProgress:
     """What is known about the progress of one rank.
 
     `connected`: its launcher is connected. `moved` is when the rank last made progress since its
-    program started (None: never). `asked`: the launcher has been asked for the stack of the
-    program's main thread since that progress. `stack` is its answer, as faulthandler writes it ("":
-    the program did not answer), or None if it has not answered yet.
+    program started (None: never). `asked`: since then, the launcher has been asked for the stack of
+    the program's main thread. `stack` is its answer, as faulthandler writes it ("": the program did
+    not answer), or None if it has not answered yet.
     """
 
     connected: bool = False

@@ -28,7 +28,7 @@ class Assignment:
 class Workload:
     """The Workload of a job.
 
-    `digest` shows from what it was created (render/scheduling/kueue.py). `counts` and
+    `digest` identifies what it was created from (render/scheduling/kueue.py). `counts` and
     `reclaimable` map the names of pod sets to numbers of pods. `assigned` maps them to their
     assignments; {} without a quota reservation. `updates` are the podSetUpdates of its admission
     checks. `past_seconds` is how long it ran in earlier admissions. `replaces` is the name of the
@@ -136,13 +136,12 @@ class QueueView:
 
     `enabled`: the operator is configured to use Kueue. `served`: the cluster serves Kueue's API.
     `known`: the Workloads have been listed, so `workload` is current (None: it does not exist).
-    `unread` is why an object that the job needs could not be read. `flavors` are the flavors that
-    have been read, and `priority` is the number that belongs to the job's priority class (None: not
+    `unread` is the reason why an object that the job needs could not be read. `flavors` are the
+    flavors that have been read, and `priority` is the value of the job's priority class (None: not
     read yet). `local` is the LocalQueue as it was last read (None: it has not been read, or
     `absent` says that it does not exist). `digest` is the digest that the Workload should have.
-    `held_back` is how many ranks are desired in addition to those that Kueue has admitted.
-    `read_in` is the number of seconds until the objects that are not watched are read again (None:
-    never).
+    `held_back` is the number of ranks desired beyond those that Kueue has admitted. `read_in` is
+    the number of seconds until the objects that are not watched are read again (None: never).
 
     `growth` is the larger Workload that waits to replace `workload`. `others` are Workloads of the
     job that are no longer needed. `slices` says whether Kueue can replace a Workload with a larger

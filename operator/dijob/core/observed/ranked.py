@@ -26,7 +26,7 @@ def by_rank(pods: Iterable[Pod], gang: Gang) -> tuple[dict[int, Pod], tuple[Pod,
 
 
 def _without_claims(pod: Pod) -> Pod:
-    """Return a foreign pod without the facts by which it could join a peer list, or count as a
+    """Return a foreign pod without the facts that would let it join a peer list, or count as a
     success or failure of its rank. The operator has not created such a pod: it only occupies the
     name of the rank's pod, and is deleted (world.py).
 

@@ -30,8 +30,8 @@ TERMINATING_SECONDS = (1.0, 4.0)
 # requests per second.
 FORBIDDEN_SECONDS = (1.0, 25.0)
 UNAVAILABLE_SECONDS = (1.0, 60.0)
-# If a change is reverted again only after this time, this counts as a new problem, and the back-off
-# starts again.
+# If this much time passes before a change is reverted again, the revert counts as a new problem,
+# and the back-off starts again.
 FORGET_SECONDS = 600.0
 
 
@@ -141,7 +141,9 @@ REVERTED = (
 
 
 def of_pods(what: str) -> str:
-    """Return the message about a pod whose labels or annotations (`what`) something reverts."""
+    """Return the message about a pod whose labels or annotations (`what`) are reverted after each
+    write.
+    """
     return (
         f"a webhook or controller reverts its {what} under {names.GROUP}/ after each write by the"
         f" operator: exclude these {what} from that webhook or controller"

@@ -1,4 +1,4 @@
-"""What the launcher of a pod without a gate has reported, and how that changes the view of its pod.
+"""The reports of the launcher in a pod without a gate, and their effect on the view of that pod.
 
 The kubelet reports that the main container has started, but the program does not start until its
 launcher has the peer list. Until then the pod is in the same state as a pod at its gate.
@@ -38,7 +38,7 @@ class LauncherReport:
 def with_report(pod: Pod, report: LauncherReport | None, copy: ListCopy, *, assumed: bool) -> Pod:
     """Return the view of a pod, with what its launcher has reported.
 
-    `copy` is the peer list that the launcher has, or gets as soon as it connects. `assumed`: if
+    `copy` is the peer list that the launcher has, or will get as soon as it connects. `assumed`: if
     there is no report, the program is assumed to have started when its container did.
     """
     if not pod.made.channel_key:
@@ -64,8 +64,9 @@ def with_report(pod: Pod, report: LauncherReport | None, copy: ListCopy, *, assu
 def _with_copy(pod: Pod, known: ListCopy) -> Pod:
     """Return the pod with the peer list of its launcher.
 
-    If the pod's annotations contain a list, return that list. The launcher reads the annotations,
-    and anyone can write them, so the operator must verify them (membership/address_list.py).
+    If the pod's annotations contain a list, the pod keeps that list instead. The launcher reads the
+    annotations, and anyone can write them, so the operator must verify them
+    (membership/address_list.py).
     """
     if pod.copy.address_list != NO_LIST:
         return pod
@@ -85,9 +86,9 @@ def _waiting(pod: Pod) -> Pod:
 
 
 def _is_ready(pod: Pod, report: LauncherReport) -> bool:
-    """Whether the pod will be Ready as soon as its kubelet reports this.
+    """Whether the pod only needs its kubelet's report to become Ready.
 
-    This is so if its program is ready, and nothing else keeps the pod from being Ready.
+    This is the case if its program is ready and nothing else keeps the pod from being Ready.
     """
     ready = report.state is LauncherState.READY and report.connected
     # If the pod ceased to be Ready after its container started, either the kubelet has seen the

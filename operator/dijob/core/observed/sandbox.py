@@ -3,17 +3,18 @@
 If the sandbox of a pod dies, all containers of the pod terminate. A sandbox dies when its pause
 process or its shim is killed, or when the node reboots. This is not a failure of the program. With
 restartPolicy OnFailure the kubelet creates a new sandbox in the same pod. With Never, or if the
-program exits 0 on SIGTERM, the pod ends, and only timestamps show what happened. If the sandbox
-has died, the kubelet reports the sandbox as not ready (PodReadyToStartContainers) before it
-terminates the containers. In all other cases, the containers terminate first. The timestamps are
-truncated to whole seconds. So the launcher does not exit before the next second after SIGTERM (the
+program exits 0 on SIGTERM, the pod ends, and only timestamps show what happened. If the sandbox has
+died, the kubelet reports the sandbox as not ready (PodReadyToStartContainers) before it terminates
+the containers. In all other cases, the containers terminate first. The timestamps are truncated to
+whole seconds. So after SIGTERM, the launcher does not exit before the next full second begins (the
 launcher's run/delay.go).
 
 A container without a launcher can end in the second in which its sandbox died. The operator usually
 observes the two events one after the other, and remembers their order (`with_remembered`). If the
 operator has observed both at the same time, the exit code decides. The sandbox is assumed to be the
 cause if the container was terminated by SIGTERM or SIGKILL. The same applies if the container
-exited 0, and the kubelet did not report this before that second (`_reported_at_once`).
+exited 0 and the kubelet did not report this before the second in which the sandbox died
+(`_reported_at_once`).
 """
 
 from collections.abc import Mapping
@@ -93,7 +94,7 @@ def _died_under_it(status: Body, main: Body) -> bool:
     The kubelet first reports the containers that died, with the old address or none, and then
     creates the new sandbox. While the gate waits in the new sandbox, the kubelet (1.37) may report
     nothing but the time when that sandbox became ready. This time is later than the start of the
-    container that still appears to be running, or than the end of the container that failed.
+    container that still appears to be running, or later than the end of the container that failed.
     """
     ready = pod_condition(status, "PodReadyToStartContainers")
     if not ready:

@@ -1,7 +1,7 @@
 """Reads Services, and compares the pods and ports that they target.
 
-A Service whose spec was edited still exists. So nothing would be reported until a rank looks up the
-name of another rank and does not find it.
+A Service still exists after its spec has been edited. Without the comparison, nothing would be
+reported until a rank looks up the name of another rank and does not find it.
 """
 
 from collections.abc import Mapping
