@@ -20,8 +20,8 @@ LAUNCHER_IMAGE = f"dijob/launcher:{__version__}"
 class Delivery(StrEnum):
     """How the launcher's programs get into a pod.
 
-    An init container copies them into an emptyDir, or the kubelet mounts their image. Such mounts
-    (KEP-4639) are always enabled since Kubernetes 1.36, with containerd 2.1. With AUTO, the
+    An init container copies them into an emptyDir, or the kubelet mounts their image. As of
+    Kubernetes 1.36 with containerd 2.1, such mounts (KEP-4639) are always enabled. With AUTO, the
     operator decides (controller/observe/delivery.py).
     """
 

@@ -1,8 +1,8 @@
-"""Decides one reconciliation: make_plan(job, observed, now) returns the actions and the new status.
+"""Plans one reconciliation: make_plan(job, observed, now) returns the actions and the new status.
 
-It has two halves, build_context and plan_from: make_plan returns plan_from(build_context(job,
-observed, now)). The controller calls them one after the other, so that other jobs can be served
-between the two halves of a job with 1,500 ranks.
+Planning has two halves, build_context and plan_from: make_plan returns plan_from(build_context(job,
+observed, now)). The controller calls them one after the other, so that it can serve other jobs
+between the two calls for a job with 1,500 ranks.
 
 The plan compares the job with the current state and does not depend on earlier plans. Facts that
 must survive a crash of the operator are written to the status before the first action that depends
@@ -15,13 +15,13 @@ The rules, in the order in which they apply to a job:
    required. The others have a join window (gatherSeconds), and may join later (rendezvous.py).
 3. A lost rank makes the list stale for itself and for the ranks that connect to it (losses.py). The
    loss is written to the status first. Then the lost pod is re-created. The ranks that connect to
-   it restart in their pods if possible (restart.py), else their pods are re-created, too. All other
-   ranks keep running. Once all ranks have addresses, rule 2 applies again. Failures and successes
-   are stored before the pods that show them are deleted.
+   it restart in their pods if possible (restart.py); otherwise, their pods are re-created, too. All
+   other ranks keep running. Once all ranks have addresses, rule 2 applies again. Failures and
+   successes are stored before the pods that show them are deleted.
 4. The job succeeds (completion.py) when all ranks, or those that successPolicy names, have
    succeeded. It fails when there are more failures than backoffLimit allows, when the failure
-   policy makes a failure fatal, or when a deadline has passed. After the end, its pods are cleaned
-   up.
+   policy makes a failure fatal, or when a deadline has passed. After the job has ended, its pods
+   are cleaned up.
 5. A suspended job has no pods (suspension.py). After it is resumed, rule 1 applies again.
 6. A job that is being deleted is only observed (completion.py).
 """
@@ -48,8 +48,8 @@ from dijob.core.report.summary import apply_facts, events
 class Plan:
     """The result of one reconciliation.
 
-    It has the status to write if that differs from the stored one, the actions, the events, and the
-    seconds until the next reconciliation.
+    It contains the actions, the events, the seconds until the next reconciliation, and the status,
+    which is written if it differs from the stored one.
     """
 
     status: Status
@@ -62,7 +62,7 @@ class Plan:
 
 
 def make_plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
-    """Decide one reconciliation: observe, decide, report.
+    """Plan one reconciliation: observe, decide, report.
 
     Pure: the same arguments give the same plan. Once a job is in its desired state, its plans are
     empty.
@@ -71,7 +71,7 @@ def make_plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
 
 
 def plan_from(context: Context) -> Plan:
-    """Decide one reconciliation from its context: the job, the observation and the time."""
+    """Plan one reconciliation from its context: the job, the observation and the time."""
     job, now = context.job, context.now
     if (left := completion.seconds_until_deletion_reported(job.metadata, now)) > 0:
         return Plan(status=job.status, requeue_after=left)
@@ -114,8 +114,8 @@ def _seconds_until_next(decision: JobDecision, status: Status) -> float:
 
 
 def _must_write_now(decision: JobDecision) -> bool:
-    """Whether an action waits until the failures and successes that this reconciliation has counted
-    are stored in the status.
+    """Whether an action must wait until the status contains the failures and successes that this
+    reconciliation has counted.
     """
     return decision.ctx.has_unstored_counts and (
         decision.deletes_after_counts

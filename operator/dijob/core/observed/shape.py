@@ -1,11 +1,11 @@
-"""The shape of a pod's containers: the parts of their spec whose changes restart a container.
+"""The shape of a pod's containers: the parts of their spec that, if changed, restart a container.
 
 The kubelet restarts a container, regardless of the pod's restartPolicy, if its image is changed. It
 also does so if the container's CPU or memory is resized and its resizePolicy is RestartContainer.
 Afterwards the status does not show why the container ended: the condition PodResizeInProgress is
-gone, and events are neither complete nor kept. (Observed with 1.37; in-place resize is enabled by
-default since 1.33.) So each pod carries the shape that its containers started with. A restart with
-a different shape is not counted as a failure.
+gone, and events are neither complete nor kept. (Observed with 1.37; in-place resize has been
+enabled by default since 1.33.) So each pod carries the shape that its containers started with. A
+restart with a different shape is not counted as a failure.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from typing import Any
 
 Body = Mapping[str, Any]
 
-# The limit of the field in status.restartsSeen; a longer shape is not recorded.
+# The maximum length of the field in status.restartsSeen; a longer shape is not recorded.
 LONGEST = 1024
 DIGITS = 8
 

@@ -60,7 +60,7 @@ def _unacknowledged_pods(observed: Observed, now: datetime) -> Iterator[tuple[st
 
 
 def _ended_in_group(observed: Observed, pod: Pod) -> int:
-    """Return how many of the job's pods have ended in the PodGroup of this pod."""
+    """Return how many of the job's pods in this pod's PodGroup have ended."""
     group = pod.made.group
     return sum(
         bool(group) and one.finished and one.made.group == group for one in observed.all_pods

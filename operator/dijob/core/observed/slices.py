@@ -1,9 +1,10 @@
 """Tells the Workloads of one job apart. A growing job has two: the Workload with which it runs, and
 the larger one that waits to replace it.
 
-Kueue calls them slices. When Kueue reserves quota for the larger Workload, it moves the quota of
-the smaller one, and sets the condition Finished of the smaller one. So the Workloads alone always
-show which of them the job runs with, even to an operator that has just started.
+Kueue calls them slices. When Kueue reserves quota for the larger Workload, it moves the smaller
+Workload's quota to the larger one. It also sets the condition Finished on the smaller one. So the
+Workloads alone always show which of them the job runs with, even to an operator that has just
+started.
 """
 
 from collections.abc import Iterable

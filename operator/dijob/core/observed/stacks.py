@@ -1,6 +1,6 @@
 """Shortens the stack of a program's main thread to its most informative frames.
 
-The stack has the form in which Python's faulthandler writes it. Each frame is a line `File "PATH",
+The stack is in the format that Python's faulthandler writes. Each frame is a line `File "PATH",
 line NUMBER in FUNCTION`, and the innermost frame comes first. A program can write anything there,
 so every other line is ignored.
 """
@@ -21,7 +21,7 @@ MOST_CHARACTERS: Final = 240
 def shorten_stack(text: str) -> str:
     """Return the innermost frames in one line, such as "wait (threading.py:327) < get
     (queue.py:180) < main (train.py:12)". If all of them are in libraries, the innermost frame of
-    the user's code follows. For a text that is not a stack, say so.
+    the user's code follows. If the text is not a stack, the result says so.
     """
     frames = [match.groups() for match in _FRAME.finditer(text)]
     if not frames:

@@ -14,7 +14,7 @@ from dijob.api.status import parse_time
 
 Body = Mapping[str, Any]
 
-# Added to the grace period, for a kubelet that is only late.
+# Added to the grace period, because the kubelet may merely be late.
 SLACK_SECONDS = 5.0
 # The maximum number of names that a message lists; the others are only counted.
 NAMED = 3
@@ -87,8 +87,8 @@ def parse_termination(body: Body) -> Termination:
 
 
 def held_by(finalizers: Iterable[str]) -> str:
-    """Describe foreign finalizers, as the rest of a sentence about the object whose deletion they
-    block.
+    """Describe foreign finalizers. The text completes a sentence about the object whose deletion
+    they block.
     """
     given = tuple(finalizers)
     if len(given) == 1:

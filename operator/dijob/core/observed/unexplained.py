@@ -15,7 +15,7 @@ from dijob.core.observed.views import Pod, pod_age, seconds_since
 # The events of a pod are read if its status still gives no reason this long after its creation.
 # Most pods have started by then.
 UNEXPLAINED_SECONDS = 2.5
-# The interval between two readings of a pod's events. A kubelet repeats an event only after some
+# The interval between two reads of a pod's events. A kubelet repeats an event only after some
 # minutes, if at all.
 READ_AGAIN_SECONDS = 10.0
 # If a probe has not succeeded this long after its container started, this is not just a slow start.
@@ -65,8 +65,9 @@ def events_due(
 def probes_due(
     pods: Iterable[Pod], known: Mapping[Probe, str], due: Mapping[str, datetime], now: datetime
 ) -> tuple[tuple[Probe, Pod], ...]:
-    """Return the probes that keep pods unready and whose output is not known yet, each with one of
-    these pods. Ranks have the same containers, so one pod per probe is enough.
+    """Return the probes that keep pods unready and whose output is not known yet. Each comes with
+    one of the pods that it keeps unready. Ranks have the same containers, so one pod per probe is
+    enough.
     """
     found = dict[Probe, Pod]()
     for pod in pods:

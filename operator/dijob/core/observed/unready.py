@@ -17,8 +17,8 @@ from dijob.core.observed.views import Unready
 Body = Mapping[str, Any]
 
 READINESS, STARTUP = "readiness", "startup"
-# The launcher's variable with the port on which the launcher answers the operator's own readiness
-# probe.
+# The launcher's variable that contains the port on which the launcher answers the operator's own
+# readiness probe.
 ANSWERING = "DIJOB_READY"
 
 
@@ -51,7 +51,7 @@ def _unready_causes(spec: Body, status: Body, main: str) -> Iterator[Unready]:
             if _running_since(own) or _failing_probe(container, one) == STARTUP:
                 yield from _of_container(container, one, restarts=True)
         elif name not in OURS and (began := _running_since(one)):
-            # The time has no seconds, so that ranks that started together have the same message.
+            # The seconds are left out, so that ranks that started together have the same message.
             text = f"init container {name} has been running since {began[:16]}Z"
             yield Unready(text, name, since=began)
     # Once the program has exited, the pod is not waiting for its other containers.
@@ -110,7 +110,7 @@ def _failing_probe(container: Body, status: Body) -> str:
 
 
 def _is_the_operators(container: Body) -> bool:
-    """Whether the readiness probe of a main container checks only whether its program listens, like
+    """Whether a main container's readiness probe only checks that the program is listening, like
     the probe that the operator adds (core/render/pod.py).
     """
     probe = (container.get("readinessProbe") or {}).get("tcpSocket")

@@ -36,11 +36,11 @@ class MadeWith:
     waits until the failure is counted. `grace` is how long (seconds) its launcher waits for the
     process to exit. `has_others`: it has containers other than the main one. `sidecars`: some
     containers always restart. `probed` are the containers that the kubelet kills if a probe or a
-    postStart hook fails. `foreign`: it lacks what every pod of a rank has, so the operator has not
-    created it. `image_volumes` contains an (image, name) pair for each image volume. `channel_key`
-    is the key with which its launcher and the operator authenticate each other; "": the pod has a
-    gate instead. `engine` is the engine of its job when it was created, and `group` the name of its
-    PodGroup ("": it has none).
+    postStart hook fails. `foreign`: it lacks what every pod of a rank has, so the operator cannot
+    have created it. `image_volumes` contains an (image, name) pair for each image volume.
+    `channel_key` is the key with which its launcher and the operator authenticate each other; "":
+    the pod has a gate instead. `engine` is the engine of its job when it was created, and `group`
+    the name of its PodGroup ("": it has none).
 
     Three fields describe the current state: `shape` is the shape of its containers (shape.py; "":
     unknown). `labelled` is false if somebody has changed the label by which the job's Service and
@@ -69,7 +69,7 @@ class MadeWith:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a pod is, and what the cluster does with it there.
+    """Where a pod is, and what the cluster has reported about it or done to it.
 
     `placed` is when it was bound to its node. `unacknowledged` is the "node x" or "scheduler x"
     that has not reported on it yet. `prerequisites` are the objects that must exist before that
@@ -115,10 +115,10 @@ class Pod:
 
     `owner` is the key of its job (names.owner_key; "": none), `version` the resourceVersion of this
     view. `complaint` is the reason that the cluster reports if the pod has no address or does not
-    run. `unmountable` is why its node cannot mount the launcher's image, if the pod must therefore
-    be re-created with an init container ("": it need not be). `unready` is what keeps it from being
+    run. `unmountable` says why its node cannot mount the launcher's image; it is "" unless the pod
+    must therefore be re-created with an init container. `unready` is what keeps it from being
     Ready, other than its program. `unready_since` is when it ceased to be Ready ("": it is Ready,
-    or has no channel). `ending_soon`: the operator has set the deadline that terminates it and
+    or has no channel). `ending_soon`: the operator has set the deadline that terminates it but
     keeps its logs. `copy` is its copy of the peer list.
     """
 
@@ -190,7 +190,7 @@ class Pod:
 
     @property
     def recognized(self) -> bool:
-        """Whether the pod's labels are as the operator has written them."""
+        """Whether the pod's labels are still as the operator wrote them."""
         return self.made.labelled and self.made.rank_label in ("", str(self.rank))
 
     @property
@@ -379,7 +379,7 @@ class Observed:
     rejection. `creations` maps the name of a pod to its recent creations, and `warnings` maps the
     uid of a pod to its newest warning event. `room` is what is known about the cluster's capacity.
     `first_seen` is when the job was first reconciled (None: now). The keys of `list_seen` are pairs
-    of a pod's uid and a revision, for pods that must act on that peer list. The values are the
+    of a pod's uid and the revision of the peer list that the pod must act on. The values are the
     times when the list was first seen on the pod. Each pod also has an entry with ARRIVAL in place
     of a revision: when the pod was first seen to have arrived. `reminded` maps the same keys to the
     time when the pod's kubelet was last reminded of the list. `published` maps the uid of a pod to
@@ -389,7 +389,7 @@ class Observed:
     the settings. `isolation` says which NetworkPolicies the job needs and has. `throttling` limits
     the writes that can wait. `scheduling` is the job's engine, and the object of the engine as it
     was last read. `queue` is what is known about the job's queue, if its engine is Kueue. `budgets`
-    maps the names of the job's PodDisruptionBudgets to the objects (None: it does not exist). A
+    maps the name of each PodDisruptionBudget of the job to the object (None: it does not exist). A
     name that is missing has not been read yet.
 
     `keeps_history` says whether the job is recorded before it is deleted.
@@ -423,8 +423,8 @@ class Observed:
         return next((pod for pod in self.unranked if pod.name == name), None)
 
     def run_of(self, name: str) -> str:
-        """Return the current run of the main container of a pod without a rank, as uid/restarts; ""
-        if it is not running.
+        """Return the current run of an unranked pod's main container, as uid/restarts; "" if the
+        container is not running.
         """
         pod = self.unranked_pod(name)
         return (

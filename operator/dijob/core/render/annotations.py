@@ -65,7 +65,8 @@ def runtime_list_variables(gang: Gang, member: GangMember, taken: frozenset[str]
 
 def _runtime_variables(gang: Gang, member: GangMember) -> dict[str, str]:
     """Return the variables of the member's runtime that depend on the list, each with its
-    annotation. The annotations of a task that is a separate world end with the task's name.
+    annotation. If a task is a separate world, the names of its annotations end with the task's
+    name.
     """
     task, env = member.own_world, RUNTIMES[gang.runtime_of(member.rank)].list_env
     return {name: _of_task(key, task) if task else key for name, key in env.items()}
@@ -127,8 +128,8 @@ def addresses_patch(gang: Gang, action: PublishAddresses) -> Manifest:
     """Return the merge patch that opens a pod's gate: the peer list, its revision, and what is
     derived from it.
 
-    It also clears managedFields (with [{}], as Kubernetes documents). This makes this and every
-    later write to the pod cheaper for the API server: each takes 0.76 times as long
+    It also clears managedFields (with [{}], as Kubernetes documents). This write and every later
+    write to the pod are therefore cheaper for the API server: each takes 0.76 times as long
     (docs/decisions/003).
     """
     copy = action.copy
@@ -209,9 +210,9 @@ def _fingerprints_for(
 
 @lru_cache(maxsize=16)
 def topology_json(gang: Gang, address_list: AddressList) -> str:
-    """Return /run/dijob/topology.json: the current world, for programs that handle a change of size
-    without a restart. The launcher creates the same file from the list (the launcher's
-    peers/topology.go).
+    """Return the content of /run/dijob/topology.json: the current world, for programs that handle a
+    change of size without a restart. The launcher creates the same file from the list (the
+    launcher's peers/topology.go).
 
     The index in nodeIps and firstNodeIds is the rank. A rank has parallelWorkers consecutive node
     ids. The format is compact, because each of up to 1,500 pods carries it, and Kubernetes limits

@@ -59,7 +59,7 @@ def budget_spec(job: DIJob, task: str, least: int) -> Manifest:
     return {
         "minAvailable": least,
         "selector": {"matchLabels": {names.LABEL_JOB: job.metadata.name, **of_task}},
-        # A rank that runs, but is not Ready, may always be evicted. By default, Kubernetes allows
+        # A rank that is running but not Ready may always be evicted. By default, Kubernetes allows
         # this only while enough other pods are Ready. So a rank that hangs, or a job that waits for
         # a lost rank, would block a drain that could not harm it.
         "unhealthyPodEvictionPolicy": "AlwaysAllow",

@@ -35,6 +35,8 @@ def needs_gate(job: DIJob, spec: Manifest, main: Manifest, member: GangMember) -
 
 
 def _is_watched(container: Mapping[str, Any]) -> bool:
-    """Whether the kubelet runs a hook when the container starts, or kills it if a probe fails."""
+    """Whether the kubelet runs a hook when the container starts, or kills the container if a probe
+    fails.
+    """
     hook = as_mapping(container.get("lifecycle")).get("postStart")
     return bool(hook or container.get("livenessProbe") or container.get("startupProbe"))

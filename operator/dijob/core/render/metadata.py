@@ -2,7 +2,7 @@
 creates.
 
 The keys that start with diengine/ are those of DI-orchestrator (1.0 and 1.1, pkg/common/config.go),
-so the selectors of its users find our pods.
+so its users' selectors match our pods.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """Renders the pod of a rank: the user's template, with identity, gate, launcher and environment.
 
-The template wins wherever it sets a field. The exceptions are what makes the pod a member of its
-job: name, hostname, command wrapper and the DI_ variables of its identity.
+The template wins wherever it sets a field. The exceptions are the settings that make the pod a
+member of its job: name, hostname, command wrapper and the DI_ variables of its identity.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from dijob.core.render.scheduling import NO_MARKS, PodMarks
 from dijob.names import DIALLING, Addressing, Launcher
 
 # The readiness probe runs every second from the start, so that a rank is Ready soon after its
-# program listens. A failing readiness probe does not restart a container.
+# program starts listening. A failing readiness probe does not restart a container.
 PROBE_PERIOD_SECONDS = 1
 # Below this port, a process needs a capability to listen.
 PRIVILEGED_PORTS = 1024
@@ -42,8 +42,8 @@ def pod_manifest(
 ) -> Manifest:
     """Return the pod of one member.
 
-    `key` is the random key of the pod's channel. Without a key, and in the cases of `needs_gate`,
-    the pod has a gate and no channel. `marks` make the pod a member of the gang of its engine.
+    `key` is the random key of the pod's channel. Without a key, or if `needs_gate` returns True,
+    the pod has a gate and no channel. `marks` make the pod a member of its engine's gang.
 
     Unchanged parts of the template are shared rather than copied, because a template can have
     thousands of values. So the result must not be modified.
@@ -65,15 +65,15 @@ def pod_manifest(
         spec["priorityClassName"] = priority
     limit_toleration(spec, job, options)
     if spec.get("hostNetwork") and spec.get("dnsPolicy") in (None, "ClusterFirst"):
-        # With ClusterFirst, a pod with hostNetwork could not resolve the names of the cluster.
+        # With ClusterFirst, a pod with hostNetwork could not resolve the cluster's DNS names.
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"
     if job.spec.runtime.traits.requires_hostnames:
         _fit_dns(spec, f"{gang.job}.{gang.namespace}.svc.{options.cluster_domain}")
     spec["hostname"] = member.name
     spec["subdomain"] = gang.job
-    # In-place restarts recover from a crash within seconds and need OnFailure. Service links would
-    # add variables for each Service of the namespace. Null is treated as absent, because the API
-    # server would replace it with its own defaults (Always, true).
+    # In-place restarts, which recover from a crash within seconds, need OnFailure. Service links
+    # would add variables for each Service of the namespace. Null is treated as absent, because the
+    # API server would replace it with its own defaults (Always, true).
     for name, value in (("enableServiceLinks", False), ("restartPolicy", "OnFailure")):
         if spec.get(name) is None:
             spec[name] = value
@@ -97,7 +97,7 @@ def pod_manifest(
 def _gate_waits(
     job: DIJob, spec: Manifest, main: Manifest, member: GangMember, launched: bool
 ) -> dict[str, str]:
-    """Return the variables of the gate that say what it must wait for in addition to the list."""
+    """Return the variables that tell the gate what to wait for in addition to the list."""
     waits = {}
     # The launcher cannot correct variables that the kubelet reads from an older view of the pod.
     if variables.from_fields(main, gang_of(job), member, launched):
@@ -120,8 +120,8 @@ def _with_main(pod_set: PodSet, main: Manifest, member: GangMember, gang: Gang) 
 
 
 def _other_containers(given: Any, member: GangMember, gang: Gang) -> Any:
-    """Return these containers of the template, with the variables that containers other than the
-    main one get.
+    """Return these containers of the template, with the variables for all containers except the
+    main one.
     """
     if not isinstance(given, list):
         return given
@@ -134,7 +134,7 @@ def _other_containers(given: Any, member: GangMember, gang: Gang) -> Any:
 
 
 def _with_last_words(container: Mapping[str, Any]) -> Manifest:
-    """Return a copy of a container that keeps the end of its log.
+    """Return a copy of a container, changed so that the end of its log is kept.
 
     If the new container fails without writing a termination message, the end of its log becomes
     that message. This usually explains the failure, and the job's status keeps it after the
@@ -153,7 +153,7 @@ def _starts_launcher(job: DIJob, member: GangMember) -> bool:
 
 def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: GangMember, channel: str) -> None:
     """Add environment, port and launcher to the main container. Also add a readiness probe if the
-    command shows the port of the program, or if the launcher waits for the peer list in this
+    command reveals the program's port, or if the launcher waits for the peer list in this
     container. `channel` is the value of the launcher's variable; "": the pod has a gate. `spec` and
     `main` are copies, which this function modifies.
     """

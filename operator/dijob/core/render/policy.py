@@ -1,5 +1,5 @@
-"""The NetworkPolicy that restricts ingress to a job's ranks: only they themselves, and the peers
-that the job names, can connect.
+"""The NetworkPolicy that restricts ingress to a job's ranks: only the ranks themselves, and the
+peers that the job specifies, can connect.
 
 DI-engine unpickles what arrives at its ports (ding/framework/parallel.py), so anyone who can
 connect to such a port can run code in the rank.
@@ -15,8 +15,8 @@ from dijob.core.render.fields import Manifest
 
 
 def isolation_manifests(job: DIJob, _options: Options) -> tuple[Manifest, ...]:
-    """Return the job's NetworkPolicy. Policies are additive: a policy of the user can allow more
-    peers.
+    """Return the job's NetworkPolicy. Policies are additive, so users can allow more peers with a
+    policy of their own.
     """
     return (
         {
@@ -43,8 +43,8 @@ def ingress_spec(job: DIJob) -> dict[str, Any]:
 
 
 def _ingress_rules(job: DIJob) -> list[dict[str, Any]]:
-    """Return the ingress rules. The user's rules come first, so that their index in an API error is
-    the index in the job.
+    """Return the ingress rules. The user's rules come first, so that each has the same index in an
+    API error as in the job.
 
     With hostNetwork everything is allowed, because policies cannot distinguish pods with
     hostNetwork from their node. Such a job has a policy only if its spec had no hostNetwork before.

@@ -18,7 +18,7 @@ from dijob.core.render.pod import PROBE_PERIOD_SECONDS, limit_toleration
 # The fields that the server's pod copies from the ranks' pods. They say where the pod may run, and
 # how its image is pulled.
 PLACEMENT = ("priorityClassName", "nodeSelector", "tolerations", "imagePullSecrets")
-# The limit of unread output per subscriber. With Redis' default of 32 MB, a message of 64 MB would
+# The limit on unread output per subscriber. With Redis' default of 32 MB, a message of 64 MB would
 # disconnect every subscriber. A subscriber that falls behind by more than this limit is
 # disconnected and subscribes again.
 BUFFER = "pubsub 1gb 512mb 60"
