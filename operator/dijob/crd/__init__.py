@@ -1,4 +1,4 @@
-"""The CustomResourceDefinition, generated from the model: its schema, its rules, its columns.
+"""Generates the CustomResourceDefinition from the model: the schema, the rules and the columns.
 
 The CRD is generated so that the apiserver and the operator cannot disagree about a field. A CRD
 that is written by hand would have to repeat each type, bound and description of the model.

@@ -16,7 +16,7 @@ TOKEN_SECONDS: Final = 3600
 
 def add_server_access(spec: Manifest, main: Manifest, options: Options) -> None:
     """Add the URL and the token to the pod's spec and its main container, if there is a server. The
-    spec and the container must be copies. Variables of the template are not overwritten.
+    spec and the container must be copies. Variables that the template sets are not overwritten.
     """
     if not options.server_url:
         return

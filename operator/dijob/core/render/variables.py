@@ -21,8 +21,8 @@ REFERENCE = re.compile(r"\$\(([A-Za-z_]\w*)\)")
 
 
 def of_launched(job: DIJob) -> dict[str, str]:
-    """Return the variables of the launcher, and of the programs that it starts, for the settings of
-    this job that differ from the defaults.
+    """Return the variables that pass the job's settings, where these differ from the defaults, to
+    the launcher and to the programs that it starts.
     """
     seconds = job.spec.connect_seconds
     differs = {
@@ -89,9 +89,9 @@ def from_fields(
     """Return the variables that the kubelet reads from an annotation when it starts the container,
     each with that annotation.
 
-    Without a launcher, these are all variables that depend on the list. With a launcher, they are
-    only the variables to which the template refers as $(NAME), because the kubelet substitutes them
-    before the launcher runs. The launcher sets all other variables itself.
+    Without a launcher, these are all the variables that depend on the list. With a launcher, they
+    are only the variables to which the template refers as $(NAME), because the kubelet substitutes
+    them before the launcher runs. The launcher sets all other variables itself.
     """
     named = _referenced_names(main)
     return [
@@ -112,8 +112,8 @@ def _referenced_names(main: Manifest) -> frozenset[str]:
 def _of_launcher(
     main: Manifest, spec: Manifest, gang: Gang, member: GangMember, taken: frozenset[str]
 ) -> dict[str, str]:
-    """Return the variables of the launcher (images/launcher) for the settings of this pod that
-    differ from its defaults.
+    """Return the variables that pass the pod's settings, where these differ from the launcher's
+    defaults, to the launcher (images/launcher).
     """
     path, grace = main.get("terminationMessagePath"), spec.get("terminationGracePeriodSeconds")
     listed = annotations.runtime_list_variables(gang, member, taken)

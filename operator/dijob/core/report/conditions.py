@@ -115,7 +115,9 @@ def _addresses_ready(ctx: Context) -> Fact:
 
 
 def _without_list(ctx: Context, lacking: str) -> Fact:
-    """Explain why no peer list is active. `lacking` names the ranks without an address, and why."""
+    """Explain why no peer list is active. `lacking` names the ranks without an address, and says
+    why they have none.
+    """
     world, given = ctx.world, ctx.next_status.given_back
     if given and world.no_rank_runs and capacity.seconds_until_retry(ctx.next_status, ctx.now) > 0:
         message = f"{given.message}; the job tries again at {given.until}"
@@ -198,8 +200,7 @@ def _running_fact(ctx: Context) -> Fact:
 
 def _all_run(ctx: Context) -> str:
     """Return how many ranks are running. As long as no rank has finished, add the failures so far.
-    Otherwise, add which ranks have finished, when the latest of them finished, and what ends the
-    job.
+    Otherwise, add which ranks have finished, when the last one finished, and what ends the job.
     """
     world, wish = ctx.world, ctx.world.gang.size
     done = [rank for rank in sorted(world.succeeded) if rank < world.size]

@@ -110,8 +110,8 @@ def _shows_its_failure(pod: Pod) -> bool:
 
 def _logs_command(pod: Pod) -> str:
     """Return the command that prints the newest log of a pod's failed container. The main container
-    is named if the pod has other containers, because the template may set another default for
-    kubectl.
+    is named if the pod has other containers, because the template may set a different default
+    container for kubectl.
     """
     end = pod.containers.last_end
     container = (end.container if end else "") or (pod.made.main if pod.made.has_others else "")

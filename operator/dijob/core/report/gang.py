@@ -75,7 +75,7 @@ def _place_fact(ctx: Context) -> Fact:
         return Fact(
             GangScheduled.Waiting, f"the scheduler places {ranks} at the same time, or none"
         )
-    # The scheduler gives the real reason only for the pod for which it found no node first.
+    # The scheduler gives the real reason only for the first pod for which it found no node.
     specific = [pod for pod in seeking if not waits_for_others(pod.complaint)] or seeking
     why = diagnose.without_address(
         world.gang, [pod.rank for pod in specific], ctx.observed, ctx.now

@@ -1,11 +1,11 @@
 """Accounts for the time of a job: how many seconds it has waited, started, run and recovered, and
 what interrupted it.
 
-The status has the seconds of all past activities, and the start of the current one. So these
-figures change only when the activity changes. A change of the activity is always part of another
-status change. A reader adds the time of the current activity (time_spent.py). Each plan computes
-the figures again from the stored status, so neither a restart of the operator nor a lost write
-loses time (docs/decisions/065).
+The status contains the seconds of all past activities, and the start of the current one. So these
+figures change only when the activity changes. A change of activity is always part of another status
+change. A reader adds the time of the current activity (time_spent.py). Each plan computes the
+figures again from the stored status, so neither a restart of the operator nor a lost write loses
+time (docs/decisions/065).
 """
 
 from dataclasses import dataclass
@@ -39,8 +39,8 @@ MOST_SECONDS = 1_000_000_000
 
 @dataclass(frozen=True)
 class Circumstances:
-    """Facts that the status lacks: whether a required rank waits for room (a node or a quota), and
-    which ranks are not Ready.
+    """Facts that the status lacks: whether a required rank is waiting for room (a node or a quota),
+    and which ranks are not Ready.
     """
 
     waits_for_room: bool = False
@@ -75,8 +75,8 @@ def account_time(
 
 
 def begin_count(status: Status, created: str, now: datetime) -> Goodput | None:
-    """Return the first figures of a job, without any seconds counted. Return None if the job's time
-    cannot be counted, because an older version of the operator has reported its end.
+    """Return a job's initial figures, in which no seconds have been counted. Return None if the
+    job's time cannot be counted, because an older version of the operator has reported its end.
     """
     if status.ended:
         return None
@@ -106,8 +106,8 @@ def _whole(now: datetime) -> datetime:
 
 
 def _next_activity(old: Status, new: Status, figures: Goodput, *, waits: bool) -> Activity:
-    """Return the activity of a job with the new status. `figures` contains its activity so far, and
-    `waits` says whether the job waits for room.
+    """Return the job's activity according to the new status. `figures` contains the activity so
+    far, and `waits` says whether the job is waiting for room.
     """
     before, peers = figures.activity, find_condition(new, PeersReady)
     reason = peers.reason if peers else ""
@@ -136,8 +136,8 @@ def _next_activity(old: Status, new: Status, figures: Goodput, *, waits: bool) -
 def _change_activity(figures: Goodput, activity: Activity, now: datetime) -> Goodput:
     """Add the seconds of the activity that ends, and begin the next one."""
     seconds = seconds_since(figures.activity_since, now)
-    # If the clock has been set back, the next activity begins when the last one began. So the sum
-    # of all seconds is always the time from the first timestamp to the last one.
+    # If the clock has been set back, the next activity gets the start time of the previous one. So
+    # the sum of all seconds is always the time from the first timestamp to the last one.
     known = parse_time(figures.activity_since)
     begin = figures.activity_since if known and not seconds else format_time(now)
     field = f"{figures.activity.lower()}_seconds"
@@ -162,7 +162,7 @@ def _explain_interruption(
     figures: Goodput, old: Status, new: Status, lagging: frozenset[int]
 ) -> Goodput:
     """Add the cause and the ranks of the current interruption. A second loss before the job has
-    recovered extends the interruption, and the first cause stays.
+    recovered extends the interruption, and the first cause is kept.
     """
     known = figures.last_interruptions[-1:] or (Interruption(time=figures.activity_since),)
     last, loss = known[0], new.last_renewal
@@ -196,10 +196,10 @@ def _bounded(ranks: frozenset[int]) -> str:
 
 
 def _waits_for_room(ctx: Context) -> bool:
-    """Whether the job waits for room.
+    """Whether the job is waiting for room.
 
     This is so if a rank that the job needs has found no node, or no room in a quota. It is also so
-    if the job has released its capacity and waits for the next attempt.
+    if the job has released its capacity and is waiting for the next attempt.
     """
     needed, rejections = ctx.rendezvous.required_size, ctx.observed.rejections
     names = (f"pod/{ctx.world.gang.member(rank).name}" for rank in ctx.world.missing)

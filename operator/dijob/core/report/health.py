@@ -1,7 +1,7 @@
 """Derives the conditions that GitOps tools read (kstatus: Reconciling and Stalled) from the others.
 
-The tools compute one health from them: Stalled means failed, Reconciling means in progress, and a
-job with neither of them is healthy (docs/decisions/066).
+From these two conditions, the tools compute a single health status: Stalled means failed,
+Reconciling means in progress, and a job with neither of them is healthy (docs/decisions/066).
 """
 
 from dijob import reasons

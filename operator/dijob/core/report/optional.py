@@ -113,7 +113,7 @@ def _reported_by(ctx: Context, what: str, report: Callable[[Containers], str]) -
 def _warning_fact(ctx: Context, sentences: list[str], reason: Reason, gone: Reason) -> list[Fact]:
     known = is_true(ctx.job.status, type(gone))
     if known and ctx.job.status.ended:
-        return []  # The condition stays: the pods that caused it may be deleted by now.
+        return []  # The condition stays: the pods that caused it may have been deleted by now.
     if sentences:
         return [Fact(reason, "; ".join(sentences))]
     return [Fact(gone)] if known else []

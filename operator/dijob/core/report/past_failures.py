@@ -20,8 +20,9 @@ FAILURES = (
 
 
 def past_failures(ctx: Context) -> str:
-    """Return the failures counted against backoffLimit as the end of a sentence, or "" if there are
-    none. The last failure is described if it is still known, from its pod or from the last loss.
+    """Return the failures counted against backoffLimit, worded as the end of a sentence; "" if
+    there are none. The last failure is described if it is still known, from its pod or from the
+    last loss.
     """
     charged = ctx.next_status.restarts
     if not charged:

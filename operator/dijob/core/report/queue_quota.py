@@ -1,4 +1,4 @@
-"""Describes the queue of a waiting job: how much quota is free, and how many Workloads wait.
+"""Describes the queue of a waiting job: how much quota is free, and how many Workloads are waiting.
 
 Both are read from the ClusterQueue. While that is not known, the number of Workloads comes from the
 LocalQueue.

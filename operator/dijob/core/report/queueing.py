@@ -102,7 +102,7 @@ def _growth_message(ctx: Context, found: Workload) -> str:
             return "it is not known yet whether Kueue can add ranks to a running job"
         return "the operator is about to request quota for them"
     if not larger.active:
-        return f"{_deactivated(larger)}, or set spec.replicas to the number of ranks that run"
+        return f"{_deactivated(larger)}, or set spec.replicas to the number of running ranks"
     if larger.reserves:
         checks = larger.condition("Admitted").get("message") or "admission checks"
         return f"quota is reserved; {checks}"

@@ -39,9 +39,8 @@ CANNOT = {
 def rejection_facts(ctx: Context, actions: tuple[Action, ...] | None) -> list[Fact]:
     """Return the condition about rejected changes, or [] if there is nothing to report.
 
-    `actions` is None if this reconciliation only writes the status. In that case the actions are
-    unknown, as they are while a failure has not been stored yet. So the condition is not set to
-    False.
+    `actions` is None if this reconciliation only writes the status. In that case, and also while a
+    failure has not been stored yet, the actions are unknown. So the condition is not set to False.
     """
     refused = [
         (each, rejection)

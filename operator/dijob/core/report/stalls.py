@@ -25,7 +25,7 @@ def stall_facts(ctx: Context) -> list[Fact]:
     """
     stall, stored = due_stall(ctx), find_condition(ctx.job.status, ProgressStalled)
     if stall and not ctx.next_status.suspend_time and not awaits_stacks(ctx):
-        # The message does not change while the stall lasts, so it causes one write.
+        # The message does not change while the stall lasts, so it causes only one write.
         if is_reported(ctx) and stored:
             return [Fact(ProgressStalled[stored.reason], stored.message)]
         return [_new_stall(ctx, stall)]
@@ -38,7 +38,7 @@ def stall_facts(ctx: Context) -> list[Fact]:
 
 
 def with_stall(ctx: Context, status: Status) -> Status:
-    """Return the new status, with the stall that its condition reports."""
+    """Return the new status, with status.stall set to match the condition ProgressStalled."""
     if status.ended and is_true(status, ProgressStalled):
         return status
     restarted = status.stall.restarted if status.stall else ""

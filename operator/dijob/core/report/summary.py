@@ -18,7 +18,8 @@ from dijob.reasons import EventType, ReasonKind
 
 # `kubectl get` shows status.message in a column. The conditions have the full sentences.
 MESSAGE_LIMIT = 200
-# Conditions about objects that the ranks share: without these objects, no pod or no program starts.
+# Conditions about objects that the ranks share. While one of these objects is missing, either the
+# pods or the programs cannot start.
 SHARED = (
     reasons.Isolated,
     reasons.GangScheduled,
@@ -71,7 +72,7 @@ def _list_doubts(status: Status) -> Iterator[str]:
 
 def _main_sentence(status: Status) -> str:
     # In order of significance: the end, the user's requests, problems, and what a starting job
-    # waits for. The last part goes from the pods to the peers.
+    # waits for. The last group is ordered from the pods to the peers.
     for type_, bad in (
         (reasons.Failed, "True"),
         (reasons.Succeeded, "True"),
@@ -132,7 +133,7 @@ def _waits_for_old_pods(status: Status) -> bool:
 
 
 def reported_problems(status: Status) -> frozenset[tuple[str, str, str]]:
-    """Return type, reason and message of each condition that reports a problem. The message is
+    """Return the type, reason and message of each condition that reports a problem. The message is
     included because it names the ranks.
     """
     return frozenset(
@@ -234,7 +235,7 @@ def _condition_event(status: Status, before: Condition | None, now: Condition) -
 
 
 def _time_false(before: Condition | None, now: Condition) -> str:
-    """Return how long the condition was False, as the end of an event's message."""
+    """Return the end of an event's message, which says how long the condition was False."""
     start = parse_time(before.last_transition_time) if before and before.status == "False" else None
     end = parse_time(now.last_transition_time)
     return f", after {(end - start).total_seconds():.0f} s" if start and end else ""

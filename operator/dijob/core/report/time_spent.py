@@ -21,7 +21,7 @@ COUNTED = (Activity.RUNNING, Activity.STARTING, Activity.RECOVERING, Activity.WA
 class TimeSpent:
     """The seconds of each activity since `since`. They add up to `total`.
 
-    `repeated` is the number of seconds of Running in which the job repeated work that a restart had
+    `repeated` is the part of the Running seconds in which the job repeated work that a restart had
     lost. `interruptions` contains the most recent interruptions, oldest first. `earlier_count` is
     the number of interruptions before these.
     """

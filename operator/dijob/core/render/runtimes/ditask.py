@@ -35,7 +35,9 @@ def of_job(member: GangMember, gang: Gang) -> dict[str, str]:
 
 
 def of_task(member: GangMember) -> dict[str, str]:
-    """Return the type and the name of the rank's task; an empty value if the job has no tasks."""
+    """Return the variable with the type and the name of the rank's task. Its value is empty if the
+    job has no tasks.
+    """
     return {"DI_LABELS": ",".join(member.labels)}
 
 

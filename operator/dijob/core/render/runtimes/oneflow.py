@@ -2,9 +2,9 @@
 `flow.config`.
 
 Programs for OneFlow 0.3 call flow.env.machine, flow.env.ctrl_port and flow.config.gpu_device_num,
-as its documentation says. dijob_runtime.oneflow makes these calls with the values of the
-DI_ONEFLOW_ variables. Newer versions read MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK and
-LOCAL_RANK. The master is rank 0.
+as described in that version's documentation. dijob_runtime.oneflow makes these calls with the
+values of the DI_ONEFLOW_ variables. Newer versions read MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK
+and LOCAL_RANK. The master is rank 0.
 """
 
 import json

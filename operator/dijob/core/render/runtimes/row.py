@@ -1,4 +1,4 @@
-"""A row of the table of runtimes. Each runtime's file defines its own row."""
+"""The type of the rows in the table of runtimes. Each runtime's file defines its own row."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,10 +16,10 @@ AnnotationBuilder = Callable[[Gang, tuple[str, ...]], str]
 class RuntimeRow:
     """One runtime.
 
-    `env` returns the variables that are known when the pod is created. `list_env` are the variables
-    that depend on the peer list, each with the annotation that holds its value (annotations.py).
-    `annotation_builders` return the values of the annotations in the runtime's traits
-    (names.RuntimeTraits).
+    `env` returns the variables that are known when the pod is created. `list_env` contains the
+    variables that depend on the peer list, each with the annotation that holds its value
+    (annotations.py). `annotation_builders` return the values of the annotations in the runtime's
+    traits (names.RuntimeTraits).
     """
 
     env: Env

@@ -39,7 +39,8 @@ __all__ = [
 ENGINES: Final[dict[Engine, EngineRow]] = {
     Engine.NONE: EngineRow(),
     Engine.NATIVE: native.ROW,
-    # Its Workload is watched, so another module decides about it (core/decide/queueing.py).
+    # Kueue's Workload is watched, so another module decides what to do with it
+    # (core/decide/queueing.py).
     Engine.KUEUE: EngineRow(marks=of_pod_set),
     Engine.VOLCANO: volcano.ROW,
     Engine.COSCHEDULING: coscheduling.ROW,
@@ -55,10 +56,10 @@ def engine_of(job: DIJob, default: Engine, pods: Iterable[Pod], queues: bool = F
     This is the engine that the job chooses. If it chooses none, the engine is Kueue if the job
     names a queue and the operator uses Kueue (`queues`). Otherwise, it is the operator's default.
 
-    While a job has pods, its engine does not change. The default may change at a restart of the
-    operator. If the engine changed with it, the first pod of the new gang would wait forever for
-    ranks that are not in that gang. A job whose template names a scheduling group has no engine
-    other than Kueue.
+    While a job has pods, its engine does not change. The default may change when the operator
+    restarts. If the engine changed with the default, the first pod of the new gang would wait
+    forever for ranks that are not in that gang. A job whose template names a scheduling group has
+    no engine other than Kueue.
     """
     chosen = job.spec.scheduling.engine
     if chosen is None and queues and names.KUEUE_QUEUE in job.metadata.labels:

@@ -29,7 +29,7 @@ def pod_group(job: DIJob, name: str, count: int, _options: Options) -> Manifest:
 
 
 def in_group(of: Membership) -> PodMarks:
-    """Return what makes a pod a member of the PodGroup."""
+    """Return the marks that make a pod a member of the PodGroup."""
     return PodMarks(labels={COSCHEDULING_GROUP: of.name})
 
 

@@ -41,7 +41,7 @@ def queue_of(job: DIJob) -> str:
 
 
 def in_group(of: Membership) -> PodMarks:
-    """Return what makes a pod a member of the PodGroup."""
+    """Return the marks that make a pod a member of the PodGroup."""
     return PodMarks(
         labels={QUEUE: queue_of(of.job)},
         annotations={KAI_GROUP: of.name, SKIP_GROUPER: "true"},

@@ -1,11 +1,12 @@
 """The engine Kueue: a Workload of kueue.x-k8s.io/v1beta2 for each job. Kueue admits the Workload
 when its queue has quota for it.
 
-The Workload has one pod set for each task, so that Kueue can assign another flavor to each of them.
-Only the last one has a minimum, because only the last task of a job can be resized.
+The Workload has one pod set for each task, so that Kueue can assign a different flavor to each of
+them. Only the last task's pod set has a minimum, because only the last task of a job can be
+resized.
 
-Kueue reads the resources and the placement of the template. Commands, variables and probes are left
-out, because a Workload is copied into Kueue's memory, and a template can be large.
+From the pod template, Kueue reads the resources and the placement. Commands, variables and probes
+are left out, because a Workload is copied into Kueue's memory, and a template can be large.
 """
 
 import hashlib
@@ -58,8 +59,8 @@ def queue_name(job: DIJob) -> str:
 
 
 def workload_name(job: DIJob) -> str:
-    """Return the name of the job's Workload. Names of Workloads of other kinds begin with the name
-    of their kind, too.
+    """Return the name of the job's Workload. It begins with the name of the job's kind, as do the
+    names of Workloads for other kinds.
     """
     digest = hashlib.sha256(job.metadata.uid.encode()).hexdigest()[:5]
     return f"dijob-{job.metadata.name}-{digest}"
@@ -67,14 +68,14 @@ def workload_name(job: DIJob) -> str:
 
 def growth_name(job: DIJob, replaced: str, ranks: int) -> str:
     """Return the name of the Workload that replaces the one with this uid when the job grows to
-    this number of ranks. An operator that restarts finds the Workload under the same name.
+    this number of ranks. A restarted operator finds the Workload under the same name.
     """
     digest = hashlib.sha256(f"{replaced} {ranks}".encode()).hexdigest()[:5]
     return f"{workload_name(job)}-{digest}"
 
 
 def pod_set_names(job: DIJob) -> tuple[str, ...]:
-    """Return the names of the pod sets of a Workload in their order."""
+    """Return the names of the Workload's pod sets, in order."""
     server = (server_set_name(job),) if job.server else ()
     return (*map(pod_set_name, job.pod_sets), *server)
 
@@ -98,7 +99,7 @@ def _least(job: DIJob) -> int:
 
 
 def workload_digest(job: DIJob) -> str:
-    """Return a digest of what the Workload is created from."""
+    """Return a digest of the values from which the Workload is created."""
     given: tuple[Any, ...] = (
         job.fingerprint,
         [one.replicas for one in job.pod_sets],
@@ -118,7 +119,7 @@ _KEYS: Final = (names.KUEUE_QUEUE, names.KUEUE_PRIORITY, names.KUEUE_SECONDS)
 def priority_reference(job: DIJob, options: Options) -> Manifest:
     """Return the class that determines the job's position in the queue; {} if the job has none.
 
-    This is the class in the job's label, else the priority class of its pods.
+    This is the class in the job's label or, without this label, the priority class of its pods.
     """
     if name := job.metadata.labels.get(names.KUEUE_PRIORITY):
         return {"group": names.KUEUE_GROUP, "kind": "WorkloadPriorityClass", "name": name}
@@ -155,7 +156,7 @@ def workload(job: DIJob, priority: int, options: Options) -> Manifest:
 
 def larger_workload(job: DIJob, new: CreateWorkload, digest: str, options: Options) -> Manifest:
     """Return the Workload that replaces the current one when the job grows. Kueue reserves quota
-    only for the additional pods. `digest` is that of the job with its full size.
+    only for the additional pods. `digest` is the digest of the job at its full size.
     """
     job = job.resized(new.ranks)
     made = workload(job, new.priority, options)
@@ -196,8 +197,8 @@ def growth_probe(job: DIJob) -> Manifest:
 def pod_marks(
     job: DIJob, pod_set: PodSet, admitted: Workload, flavors: Mapping[str, Flavor]
 ) -> PodMarks:
-    """Return what the pods of a pod set get from its admission: the nodes of the assigned flavors,
-    and the updates of the admission checks.
+    """Return the marks that the pods of an admitted pod set get: those for the nodes of the
+    assigned flavors, and the updates from the admission checks.
     """
     found = _admission_marks(pod_set_name(pod_set), admitted, flavors)
     if not found.gates:
@@ -207,8 +208,8 @@ def pod_marks(
 
 
 def server_marks(job: DIJob, admitted: Workload, flavors: Mapping[str, Flavor]) -> PodMarks:
-    """Return what the pod of the job's Redis server gets from the admission. Workloads of older
-    versions of the operator have no pod set for this pod.
+    """Return the marks that the pod of the job's Redis server gets after admission. Workloads of
+    older versions of the operator have no pod set for this pod.
     """
     name = server_set_name(job)
     if name not in admitted.assigned:
@@ -237,14 +238,14 @@ def _admission_marks(name: str, admitted: Workload, flavors: Mapping[str, Flavor
         annotations=annotations,
         node_selector=selector,
         tolerations=tuple(unique),
-        # Kueue removes the gate when it has chosen the node of the pod.
+        # Kueue removes the gate when it has chosen the pod's node.
         gates=(GATE,) if given.by_topology else (),
     )
 
 
 def _topology_request(job: DIJob, pod_set: PodSet) -> Manifest:
-    """Return the topology that the pods of a pod set need: the one in the annotations of their
-    template, else spec.scheduling.topology. {} if neither is set.
+    """Return the topology that the pods of a pod set need; {} if none is set. The annotations of
+    their template take precedence over spec.scheduling.topology.
     """
     given = pod_set.template.metadata.annotations or {}
     for key, field in TOPOLOGY.items():

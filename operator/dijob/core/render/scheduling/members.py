@@ -12,7 +12,7 @@ PLURAL: Final = "podgroups"
 
 
 def pod_group(job: DIJob, api: str, name: str, spec: Manifest) -> Manifest:
-    """Return a PodGroup of this API version, which belongs to the job."""
+    """Return the job's PodGroup in this API version."""
     meta = {**metadata.of_service(job), "name": name}
     return {"apiVersion": api, "kind": KIND, "metadata": meta, "spec": spec}
 

@@ -58,7 +58,7 @@ def ignored(job: DIJob, spec: Spec) -> str:
 
 
 def in_group(of: Membership) -> PodMarks:
-    """Return what makes a pod a member of the PodGroup. The field is immutable."""
+    """Return the field that makes a pod a member of the PodGroup. The field is immutable."""
     return PodMarks(fields={"schedulingGroup": {"podGroupName": of.name}})
 
 

@@ -1,7 +1,7 @@
-"""A row of the table of engines. Each engine's file defines its own row.
+"""The type of the rows in the table of engines. Each engine's file defines its own row.
 
 A row is a pure description. The plan compares the row with the object that exists, and the
-controller carries out the difference. So an engine makes no decisions and sends no requests.
+controller applies the difference. So an engine makes no decisions and sends no requests.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ Spec = Mapping[str, Any]
 class PodMarks:
     """What an engine adds to the pod of each rank.
 
-    This can be fields of the pod's spec, labels, annotations, entries of the nodeSelector,
+    An engine can add fields of the pod's spec, labels, annotations, entries of the nodeSelector,
     tolerations, and the names of scheduling gates.
     """
 
@@ -68,16 +68,16 @@ class Membership:
 
 @dataclass(frozen=True)
 class EngineRow:
-    """One engine. An engine has at most one object per job. The object exists from each start of
-    the job until the job is suspended.
+    """One engine. An engine has at most one object per job. Whenever the job starts, its object is
+    created. The object exists until the job is suspended.
 
     `kind` is the kind of this object ("": the engine has none), `plural` its resource, and `api`
     the API version that the cluster must serve. `manifest` returns the object, given the job, the
     object's name, and how many ranks must have nodes at the same time. `count` reads this number
     from the spec of an existing object, and `resized` returns the change that sets it. `marks`
-    returns what a pod gets. `dropped` returns the field of the job that the cluster ignored when it
-    stored the object, and why ("": it ignored no field). `switch` says how an administrator enables
-    the API.
+    returns what the engine adds to a pod. `dropped` returns the field of the job that the cluster
+    ignored when it stored the object, and why ("": it ignored no field). `switch` says how an
+    administrator enables the API.
 
     `scheduler` is the name under which the scheduler is usually installed ("": the pods' own).
     `counts_succeeded`: pods that have succeeded count toward this number as long as they exist.
@@ -107,7 +107,7 @@ class EngineRow:
         return f"{self.api}/{self.kind}"
 
     def key(self, name: str) -> str:
-        """Return the key of the object with this name, as in rejections."""
+        """Return the key of the object with this name, in the form that is used in rejections."""
         return object_key(self.api, self.kind, name)
 
 

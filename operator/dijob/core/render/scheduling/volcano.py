@@ -2,8 +2,8 @@
 
 Volcano considers the pods of a group only if the group has at least `minMember` pods. Then it
 places at least this many pods at the same time, or none. Pods that have succeeded count toward this
-number as long as they exist (JobInfo.ReadyTaskNum and ValidTaskNum in pkg/scheduler/api), so a
-success does not change it.
+number as long as they exist (JobInfo.ReadyTaskNum and ValidTaskNum in pkg/scheduler/api), so
+`minMember` stays the same when a rank succeeds.
 
 The PodGroup has no `minResources`. This field would have to change with the size of the job, and
 the scheduler computes the same amounts from the pods. Without the field, Volcano skips only the
@@ -47,7 +47,7 @@ def ignored(job: DIJob, spec: Spec) -> str:
 
 
 def in_group(of: Membership) -> PodMarks:
-    """Return what makes a pod a member of the PodGroup."""
+    """Return the marks that make a pod a member of the PodGroup."""
     task = {TASK: of.pod_set.name} if of.pod_set.name else {}
     return PodMarks(annotations={VOLCANO_GROUP: of.name, **task})
 

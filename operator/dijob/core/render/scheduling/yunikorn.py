@@ -1,10 +1,10 @@
 """The engine YuniKorn: labels and annotations of the pods, and no object.
 
-All pods with the same application ID form an application. YuniKorn reads the task groups from the
-first pod of an application that it sees. It reserves room for `minMember` pods of each group with
-placeholder pods, and replaces these with the real pods. After that, the numbers have no effect: the
-new pod of a lost rank is scheduled like any other pod. So nothing has to be updated when a rank
-succeeds or the job is resized.
+All pods with the same application ID form an application. When YuniKorn sees the first pod of an
+application, it reads the task groups from this pod. It reserves room for `minMember` pods of each
+group with placeholder pods, and replaces these with the real pods. After that, the numbers have no
+effect: the new pod of a lost rank is scheduled like any other pod. So nothing has to be updated
+when a rank succeeds or the job is resized.
 
 Placeholder pods hold nodes while the application waits. After a timeout, YuniKorn gives them up and
 schedules the pods one by one (gangSchedulingStyle Soft, its default). The template can choose
@@ -33,8 +33,8 @@ _CONSTRAINTS: Final = ("nodeSelector", "tolerations", "affinity", "topologySprea
 
 
 def in_application(of: Membership) -> PodMarks:
-    """Return what makes a pod a member of the application. The IDs of applications are unique in
-    the cluster, so the ID contains the job's uid.
+    """Return the marks that make a pod a member of the application. The IDs of applications are
+    unique in the cluster, so the ID contains the job's uid.
     """
     life = of.name.removeprefix(of.job.metadata.name)
     labels = {APPLICATION: f"dijob-{of.job.metadata.uid}{life}"}
