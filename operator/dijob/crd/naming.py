@@ -18,7 +18,7 @@ _ALLOWED: Final = (
 def _nearest_name() -> str:
     """Return CEL for the suggestion in the message: ", such as NAME", or "" if there is none.
 
-    The suggestion is the name that job_names.nearest_allowed returns, or none. CEL has no
+    If there is a suggestion, it is the name that job_names.nearest_allowed returns. CEL has no
     variables, so each part is repeated wherever it is used. The apiserver of Kubernetes 1.30 limits
     the estimated cost of the whole expression. So there is no suggestion for a name that begins
     with a digit and has more than 54 characters.
@@ -74,7 +74,7 @@ def of_job() -> tuple[Rule, ...]:
 
 
 def of_tasks() -> Rule:
-    """Return the rule that the names of a task's pods must not be too long.
+    """Return the rule that limits the length of the names of a task's pods.
 
     It does not apply to a job that has a status. An older CRD may have accepted that job, and with
     this rule the operator could no longer write the job's status. The operator reports the name

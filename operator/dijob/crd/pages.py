@@ -9,7 +9,7 @@ _ROOT: Final = Path(__file__).parents[3]
 
 
 def settle_pages(prog: str, about: str, pages: Mapping[str, str]) -> int:
-    """Run the command line of a generator and return its exit code.
+    """Run a generator's command-line interface and return its exit code.
 
     `pages` maps paths in the repository to their texts. Without --check, the files that differ are
     written. With --check nothing is written, and the exit code is 1 if a file is out of date.

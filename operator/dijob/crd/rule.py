@@ -30,7 +30,9 @@ class Rule:
 
 
 def task_name(task: str) -> str:
-    """Return CEL for the name of a task, or its type if it has no name. `task` is CEL as well."""
+    """Return CEL for a task's name, or for the task's type if it has no name. `task` is CEL as
+    well.
+    """
     return f"(has({task}.name) && {task}.name != '' ? {task}.name : {task}.type)"
 
 

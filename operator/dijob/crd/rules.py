@@ -1,8 +1,9 @@
 """The CEL rules of the CRD with their messages.
 
 With these rules, `kubectl apply` rejects an invalid job immediately. api/checks.py has the same
-rules for objects that are older than a rule. The apiserver estimates the cost of each rule from the
-bounds of the schema, and rejects a CRD above its budget. For this reason, some rules look indirect.
+rules, for objects that were created before a rule was added. The apiserver estimates the cost of
+each rule from the bounds of the schema, and rejects a CRD above its budget. For this reason, some
+rules look indirect.
 """
 
 from enum import StrEnum
@@ -31,7 +32,7 @@ _BEYOND: Final = 2**62
 
 
 def _at_most(few: str, many: str) -> str:
-    """Return CEL for the condition that one number of the spec is at most another.
+    """Return CEL for the condition that one number in the spec is not greater than another.
 
     If one of the two numbers is absent, the condition is true for every value of the other one.
     This includes a value that is out of bounds: the schema reports it with its own message.

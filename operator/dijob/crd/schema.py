@@ -85,7 +85,7 @@ def structural_schema(model: type[BaseModel]) -> Schema:
 
 
 def _let_null_pass(node: Schema) -> None:
-    """Make optional fields nullable, as well as string entries of maps and string items of lists.
+    """Make optional fields, string values in maps and string items in lists nullable.
 
     When the apiserver decodes an object, it drops nulls that the schema does not allow. In a
     server-side apply, which Flux and Helm use, the apiserver does not drop these nulls. A field

@@ -1,4 +1,4 @@
-"""CEL rules for changes to a job: fields that are immutable while it has pods, and after its end.
+"""CEL rules that make fields of a job immutable while it has pods, or after it has ended.
 
 The rules are at the root of the object. A CEL rule sees only fields below its own position, and
 these rules need the status as well as the spec (docs/decisions/011 and 016).
@@ -74,7 +74,7 @@ def _stays_same(name: str) -> str:
     The apiserver evaluates all rules whenever a status is written. Whenever a rule reads
     `object.field` and the field exists, the apiserver copies the schema of all fields of the
     object. So a rule names few fields, and the expression that is nearly always true comes first. A
-    field with a default is not tested for its existence.
+    field with a default needs no test for existence.
     """
     field = to_camel(name)
     was, now = f"oldSelf.spec.{field}", f"self.spec.{field}"
@@ -128,7 +128,7 @@ def fixed_fields() -> Iterator[Rule]:
 
 
 def server_port() -> Rule:
-    """Return the rule that the job's own Redis server keeps its port, even while the job is
+    """Return the rule that the job's own Redis server must keep its port, even while the job is
     suspended.
 
     The server's Service keeps the port, and the operator has no permission to change Services.
@@ -174,8 +174,8 @@ def last_task_size(when: str) -> Rule:
 
 
 def one_size_changed() -> Rule:
-    """Return the rule that `replicas` and the last task's own field are not changed to different
-    values in one request. The operator would ignore the new value of `replicas` (api/last_task.py).
+    """Return the rule that one request must not change `replicas` and the last task's own field to
+    different values. The operator would ignore the new value of `replicas` (api/last_task.py).
     """
     last = "tasks[{0}.spec.tasks.size() - 1].replicas"
     now, was = (f"{each}.spec.{last.format(each)}" for each in ("self", "oldSelf"))
@@ -191,7 +191,7 @@ def one_size_changed() -> Rule:
 
 
 def tasks_unchanged(what: str, value: str) -> Rule:
-    """Return the rule that a value of each task stays the same.
+    """Return the rule that a value in each task must not change.
 
     `value` is CEL with the task as t. `what` names the value in the message.
     """

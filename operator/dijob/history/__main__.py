@@ -41,7 +41,8 @@ BOUNDS: Final = Bounds(in_total=512, of_one_address=256, idle_seconds=60.0)
 # process whose watches are silent for longer than this is restarted.
 SILENT_SECONDS: Final = 300.0
 
-# How long the first lists may take before jobs are recorded without them.
+# How long to wait for the first lists of jobs and pods. After this time, jobs are recorded even if
+# the lists are incomplete.
 LIST_SECONDS: Final = 60
 
 

@@ -139,7 +139,7 @@ class HistoryApi:
                 ) from error
             raise
         if not isinstance(caller, Person):
-            raise RequestRejection(403, "the token of a pod for the HTTP server is not valid here")
+            raise RequestRejection(403, "a pod's token for the HTTP server is not valid here")
         return caller
 
 

@@ -1,8 +1,8 @@
 """The store in an S3-compatible bucket: one object per job, with the record and the logs.
 
-Queries need an index, which is an SQLite database on the disk of the pod. The index is built from
-the bucket at each start, so nothing is lost with the pod. Every write goes to the bucket first, so
-a later start finds everything that was in the index.
+Queries need an index, which is an SQLite database on the pod's disk. The index is built from the
+bucket at each start, so nothing is lost with the pod. Every write goes to the bucket first, so a
+later start finds everything that was in the index.
 """
 
 import gzip
@@ -93,8 +93,8 @@ def open_bucket(url: str, certificates: Path | None = None) -> ObjectStore:
 
 
 class BucketStore:
-    """A store in a bucket. `name` is the bucket's name in errors. The folder of the index belongs
-    to this process, and `most_bytes` is the size that the index should not exceed.
+    """A store in a bucket. `name` is the bucket's name in errors. Only this process may use the
+    folder of the index. `most_bytes` is the size that the index should not exceed.
     """
 
     def __init__(self, bucket: ObjectStore, name: str, folder: Path, most_bytes: int) -> None:
@@ -267,14 +267,14 @@ def _errors(name: str) -> Iterator[None]:
 
 
 def describe_error(text: str) -> str:
-    """Return an error of object_store in one line.
+    """Return a one-line description of an object_store error.
 
-    The first line says what was attempted. The cause is in the response of the server (XML), or in
-    the Rust structure that follows.
+    The error's first line says what was attempted. The cause is in the server's response (XML), or
+    in the Rust structure that follows.
     """
     attempt = text.partition("\n")[0].partition("<")[0].strip(" :")
     found = (re.search(pattern, text) for pattern in _CAUSES)
     cause = next((": ".join(one.groups()) for one in found if one), "")
     if _NODE_IDENTITY in attempt:
-        cause = "there is no AWS_ACCESS_KEY_ID, so the identity of the node was requested"
+        cause = "AWS_ACCESS_KEY_ID is not set, so the node's identity was requested"
     return f"{attempt} ({cause})" if cause else attempt

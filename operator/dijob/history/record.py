@@ -103,7 +103,7 @@ def _current_reason(status: Status) -> str:
 
 
 def _read_progress(body: Mapping[str, Any]) -> Progress:
-    """Return the progress in the status; an empty one if a user has made the progress invalid."""
+    """Return the progress from the status, or empty progress if a user has made it invalid."""
     try:
         return Progress.model_validate((body.get("status") or {}).get("progress") or {})
     except ValueError:

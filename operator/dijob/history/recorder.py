@@ -44,8 +44,8 @@ class _KnownJob:
     """What the recorder knows about one job.
 
     `record` is the newest record, and `stored` is the one that the store has. `logs` are the logs
-    that are not stored yet. `urgent` says that more than the progress has changed. `due` is the
-    earliest time (in monotonic seconds) of the next write that is only about progress.
+    that are not stored yet. `urgent` is true if more than the progress has changed. If only the
+    progress has changed, `due` is the earliest time of the next write (in monotonic seconds).
     """
 
     record: JobRecord
@@ -56,7 +56,7 @@ class _KnownJob:
 
     @property
     def is_new(self) -> bool:
-        """Whether anything, urgent or not, has not been stored yet."""
+        """Whether anything still has to be stored, urgent or not."""
         return self.record is not self.stored or bool(self.logs)
 
     def is_due(self, now: float) -> bool:

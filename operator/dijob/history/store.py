@@ -89,7 +89,9 @@ class RecordStore(Protocol):
         """
 
     def unfinished(self) -> tuple[list[JobRecord], set[str]]:
-        """Return the records of jobs whose deletion is not recorded, and the runs of their logs."""
+        """Return the records of jobs whose deletion is not recorded, and the runs whose logs are
+        stored for these jobs.
+        """
 
     def list(self, query: Query) -> Sequence[JobRecord]:
         """Return records, those of the newest jobs first."""

@@ -1,4 +1,4 @@
-"""Reads the ends of the logs of programs that have terminated.
+"""Reads the last part of the log of each program that has terminated.
 
 Kubernetes deletes a log with its pod, so a log is read as soon as its program has terminated. Each
 request has a limit on lines and bytes, and only a few requests run at the same time.
@@ -26,7 +26,8 @@ SECONDS: Final = 10.0
 # After an error, a log is requested again after this pause.
 PAUSE_SECONDS: Final = 2.0
 ATTEMPTS: Final = 3
-# The kubelet cuts off the end of a longer log, so the request asks for more bytes than are kept.
+# If a log exceeds the requested number of bytes, the kubelet cuts off its end. So the request asks
+# for more bytes than are kept.
 _MOST_READ: Final = 2**20
 # The logs of ranks above this number are kept only after failures.
 MOST_RANKS: Final = 64

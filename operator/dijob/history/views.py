@@ -10,7 +10,7 @@ from dijob.core.observed.made import main_name
 from dijob.core.observed.parse import owner_of
 from dijob.pod import RENEWAL_CODE
 
-# The largest number of digits of a rank.
+# The largest number of digits in a rank.
 _DIGITS: Final = 4
 
 
@@ -52,8 +52,8 @@ def view_job(body: Mapping[str, Any]) -> JobView:
 class ProgramRun:
     """A run of a rank's program whose log must be read.
 
-    `key` identifies the run. `previous` says that the container has restarted, so the log is that
-    of its previous run. `ends` is false if the program is still running while its pod is being
+    `key` identifies the run. If `previous` is true, the container has restarted, and the log is
+    that of its previous run. `ends` is false if the program is still running while its pod is being
     deleted.
     """
 

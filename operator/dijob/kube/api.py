@@ -1,7 +1,7 @@
 """Requests to the apiserver: paths and JSON bodies in, JSON or a RequestError out.
 
-All requests of the operator go through `Api`, except kopf's own watch of DIJobs. So `Api` can limit
-the number of writes, hold writes back while another replica is the leader, and measure them.
+All requests from the operator go through `Api`, except kopf's own watch of DIJobs. So `Api` can
+limit the number of writes, hold writes back while another replica is the leader, and measure them.
 Objects are plain JSON rather than typed models. A client with models copies each body field by
 field, and this took half of the CPU time of a write (connection.py).
 """
@@ -158,8 +158,8 @@ class Api:
         """Create an object with POST. An unknown field in `body` is an error. The response has only
         metadata unless `whole` is true. With `dry_run`, the API server only checks the object.
         """
-        # By default the apiserver drops unknown fields silently. A pod would then lack a field
-        # whose name has a typo in the user's template.
+        # By default the apiserver drops unknown fields silently. If the user's template misspells a
+        # field's name, the pod would then lack that field.
         accept = "application/json" if whole else METADATA_ONLY
         query = {**STRICT, **DRY_RUN} if dry_run else STRICT
         call = OperatorRequest("POST", path, body, query=query, accept=accept)

@@ -24,8 +24,8 @@ class MalformedConfigError(ConfigError):
 
 @dataclass(frozen=True)
 class KubeConfig:
-    """The selected context of a kubeconfig: connection settings, namespace, and fields of the
-    user.
+    """The selected context of a kubeconfig: connection settings, namespace, and the user's
+    fields.
     """
 
     settings: Configuration
@@ -36,7 +36,7 @@ class KubeConfig:
 async def load_kubeconfig(
     files: str, context: str | None = None, *, persist: bool = True
 ) -> KubeConfig:
-    """Read kubeconfigs (separated as in $KUBECONFIG), and run the exec plugin of the user, if any.
+    """Read kubeconfigs (separated as in $KUBECONFIG), and run the user's exec plugin, if any.
 
     With `persist`, a token that was refreshed is written back to the file. Raises ConfigError.
     """

@@ -260,8 +260,8 @@ ERRORS: dict[str, tuple[str, str]] = {
     ),
     "no account": (
         "Error performing PUT http://169.254.169.254/latest/api/token in 1ms\n\nDebug source:\n",
-        "Error performing PUT http://169.254.169.254/latest/api/token in 1ms (there is no"
-        " AWS_ACCESS_KEY_ID, so the identity of the node was requested)",
+        "Error performing PUT http://169.254.169.254/latest/api/token in 1ms"
+        " (AWS_ACCESS_KEY_ID is not set, so the node's identity was requested)",
     ),
     "nothing more": ("Invalid path", "Invalid path"),
 }
