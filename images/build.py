@@ -157,8 +157,8 @@ def build_with_buildah(name: str, out: Path, step: Step, work: Path) -> None:
 
 
 def cached(name: str) -> bool:
-    """Return whether the cache has the image of the current inputs. If so, update the archive's
-    access time, which decides when the archive is removed.
+    """Return whether the cache has an image's archive for the current inputs. If so, update the
+    archive's access time, which decides when the archive is removed.
     """
     target = archive(name)
     if target.exists():
@@ -225,7 +225,7 @@ def locked_cache() -> Iterator[None]:
 
 
 def _superseded(name: str, newest: Path) -> list[Path]:
-    """Return an image's archives to remove: all except the newest.
+    """Return which archives of an image to remove: all except the newest.
 
     If the image is small, the most recently used of the other archives is kept as well.
     """

@@ -1,8 +1,8 @@
 """`make release VERSION=...`: writes all artifacts of a version to a folder, ready to be pushed.
 
 The artifacts are the images as OCI archives, the Helm chart, two wheels, an SBOM for each image,
-notes, and SHA256SUMS. One wheel has the operator with its command line, the other one the runtime
-in pods. Nothing is pushed.
+notes, and SHA256SUMS. One wheel contains the operator with its command line. The other wheel
+contains the runtime in pods. Nothing is pushed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from catalogue import CACHE, IMAGES, ROOT, archive
 from steps import SANDBOX, BuildError, Step, say
 
 RELEASED = ("operator", "launcher", "stacks", "ditask")
-# The files that contain the version, and a pattern for it.
+# The files that contain the version, each with a pattern that matches the version.
 PLACES: Mapping[str, str] = {
     "operator/dijob/__init__.py": r'^__version__ = "(.+)"$',
     "pyproject.toml": r'^version = "(.+)"$',
@@ -155,7 +155,7 @@ def _images(version: str, out: Path, step: Step) -> dict[str, str]:
     digests = {}
     for name in RELEASED:
         reference = IMAGES[name].reference
-        # The image of DI-engine has DI-engine's version.
+        # The DI-engine image is tagged with DI-engine's version.
         tag = reference.rpartition(":")[2]
         file = out / f"{name}-{tag}{ARCHIVE}"
         with tempfile.TemporaryDirectory(prefix="work-", dir=CACHE) as work:

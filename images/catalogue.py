@@ -41,7 +41,7 @@ class Image:
     rootfs: bool = False
     # The architecture in Go's notation, for images that can be built for other architectures.
     arch: str = ""
-    # All files get the same time, so that the image is reproducible. This is possible because
+    # All files get the same timestamp, so that the image is reproducible. This is possible because
     # nothing in the image compares file times.
     timeless: bool = False
     # Folders below the inputs that are excluded from the build.
@@ -60,8 +60,8 @@ OPERATOR_INPUTS = (
     "operator/dijob_extras/__init__.py",
     "operator/dijob_extras/ui",
 )
-# Commands for users' machines. Changes to them do not rebuild the operator's image. The web UI uses
-# the client and the rest of the command line.
+# Commands for users' machines. Changing them does not trigger a rebuild of the operator's image.
+# The web UI uses the client and the rest of the command line.
 NOT_OPERATOR = tuple(
     f"operator/dijob/cli/{name}" for name in ("commands", "copying", "doctor", "explain")
 )
@@ -127,8 +127,8 @@ STATIC = ("launcher", "stacks")
 def for_arch(arch: str) -> None:
     """Set the architecture of the images in OF_ANY_ARCH.
 
-    A Docker engine runs the operator's Dockerfile for another architecture by emulation. Without a
-    Docker engine, CROSS is the context.
+    With a Docker engine, the operator's Dockerfile is built for another architecture under
+    emulation. Without one, CROSS is the context.
     """
     for name in OF_ANY_ARCH:
         IMAGES[name] = replace(IMAGES[name], arch=arch)
@@ -211,7 +211,7 @@ def _is_left_out(path: Path, image: Image) -> bool:
 
 
 def _built_on(name: str) -> str:
-    """Return the identity of an image's base, which is part of its hash."""
+    """Return the identity of an image's base, which is included in the image's hash."""
     if name in STATIC:
         return ""
     if docker_has_slim():
@@ -220,8 +220,9 @@ def _built_on(name: str) -> str:
 
 
 def archive(name: str) -> Path:
-    """Return the path of the image of the current inputs, whether it exists or not. Its name
-    contains a hash over the inputs, the base, the reference and the architecture.
+    """Return the path of an image's archive for the current inputs, whether or not it exists.
+
+    Its name contains a hash of the inputs, the base, the reference and the architecture.
     """
     image = IMAGES[name]
     digest = hashlib.sha256(f"{image.reference} {image.arch or platform.machine()}".encode())
@@ -236,6 +237,6 @@ def archive(name: str) -> Path:
 
 
 def stem(name: str) -> str:
-    """Return the prefix of the names of an image's archives."""
+    """Return the name prefix of an image's archives."""
     arch = IMAGES[name].arch
     return f"{arch}-{name}" if arch not in ("", MACHINE) else name

@@ -1,5 +1,7 @@
 """Validates SBOMs (sbom.py) against CycloneDX's schema, and their package URLs against the
-reference implementation. Usage: check_bills.py FILE...; it needs the packages of images/audit.txt.
+reference implementation.
+
+Usage: check_bills.py FILE...; it needs the packages listed in images/audit.txt.
 """
 
 import json
