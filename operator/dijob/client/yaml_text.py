@@ -126,7 +126,7 @@ class _Loader(yaml.SafeLoader):
         try:
             return _parse_number(text.replace("_", ""))
         except (ValueError, OverflowError):
-            # As in kubectl, a number beyond the range of a float is a string.
+            # As in kubectl, a number beyond the range of a float is read as a string.
             return text
 
     def construct_truth(self, node: yaml.ScalarNode) -> bool:
@@ -144,8 +144,7 @@ for _name, _pattern, _first in (
     ("merge", re.compile("<<$"), ["<"]),
 ):
     _Loader.add_implicit_resolver(f"{_TAG}{_name}", _pattern, _first)
-# Only the types of JSON: kubectl reads a date as a string, and Kubernetes has no sets or binary
-# values.
+# Only JSON types: kubectl reads a date as a string, and Kubernetes has no sets or binary values.
 _Loader.yaml_constructors = {
     tag: make
     for tag, make in yaml.SafeLoader.yaml_constructors.items()
@@ -195,8 +194,9 @@ class _Bounds:
 
     def of(self, node: yaml.Node) -> tuple[int, int]:
         """Return the number of values and levels below a node. Raises _Refused."""
-        # An anchored node is the same object for each of its aliases, so its numbers are computed
-        # once. The time is linear even if the expanded document is huge.
+        # All aliases of an anchored node are the same node object, so its values and levels are
+        # counted only once. The running time is linear in the size of the text, even if the
+        # expanded document is huge.
         if id(node) in self._known:
             return self._known[id(node)]
         if id(node) in self._above:
@@ -229,7 +229,8 @@ def _child_nodes(node: yaml.Node) -> Iterable[yaml.Node]:
 def _check_unique_keys(node: yaml.Node) -> None:
     if not isinstance(node, yaml.MappingNode):
         return
-    # PyYAML keeps the last of two equal keys without an error, while kubectl rejects them.
+    # If a mapping contains a key twice, PyYAML silently keeps the last value. kubectl rejects
+    # duplicate keys.
     known: set[str] = set()
     for key, _ in node.value:
         if isinstance(key, yaml.ScalarNode):

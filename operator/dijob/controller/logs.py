@@ -60,15 +60,15 @@ def configure(level: str, log_format: LogFormat) -> None:
         for handler in logging.getLogger().handlers:
             handler.setFormatter(JsonLines())
     make_safe(logging.getLogger())
-    # Otherwise, Python itself would print warnings and uncaught exceptions. They would not be
-    # formatted as JSON, and not be sanitized (safe_lines.py).
+    # Otherwise, Python itself would print warnings and uncaught exceptions. They would be
+    # neither formatted as JSON nor sanitized (safe_lines.py).
     logging.captureWarnings(True)
     sys.excepthook = _log_uncaught
 
 
 def _job_of(record: logging.LogRecord) -> str:
     """Return the job of a record, or "" if there is none."""
-    # A log record of kopf about an object contains a reference to that object.
+    # kopf's log records about an object contain a reference to that object.
     if reference := getattr(record, "k8s_ref", None):
         return f"{reference.get('namespace')}/{reference.get('name')}"
     return JOB.get()

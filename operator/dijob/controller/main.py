@@ -101,7 +101,7 @@ async def _run_replica(api: Api, settings: Settings, leads: Leadership) -> None:
     stop = asyncio.Event()
 
     async def serve(waited: float) -> None:
-        """Reconcile jobs as the leader, after `waited` seconds as a standby."""
+        """Reconcile jobs as the leader. This replica was a standby for `waited` seconds."""
         async with asyncio.TaskGroup() as group:
             if waited > WAITED_SECONDS:
                 children.renew()

@@ -28,7 +28,8 @@ BUILD = Gauge(
     ["version", "python_version"],
     registry=REGISTRY,
 )
-# Prometheus has no metrics with text values, so versions are labels of a constant.
+# Prometheus has no metrics with text values, so the versions are labels of a metric whose value is
+# constant.
 BUILD.labels(__version__, platform.python_version()).set(1)
 
 LEADER = Gauge("dijob_leader", "1 if this replica is the leader, else 0.", registry=REGISTRY)

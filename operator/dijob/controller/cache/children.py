@@ -42,7 +42,8 @@ class Children:
         for kind in CHILDREN.values():
             if kind.view and (isolates or kind is not POLICIES):
                 streams = tuple(Stream(kind.path(name), SELECTOR) for name in namespaces or ("",))
-                # Only the store of pods must keep facts that a newer body no longer contains.
+                # Only the pod store has to keep facts that the newer version of an object no
+                # longer contains.
                 merge = with_remembered if kind is PODS else None
                 stores[kind.name] = Informer(kind.plural, streams, kind.view, clock, merge)
         return Children(stores, Workloads(namespaces, clock) if queues else None)

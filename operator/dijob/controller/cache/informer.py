@@ -1,8 +1,8 @@
 """A store that is kept up to date by one list and watch per namespace (client-go's informer).
 
-The indexes of kopf have the same purpose, but are too slow (docs/decisions/002). Their start-up
-time grows faster than quadratically with the number of objects. An event costs five times as much
-as here.
+kopf's indexes serve the same purpose, but are too slow (docs/decisions/002). Their start-up time
+grows faster than quadratically with the number of objects. Handling an event costs five times as
+much as it does here.
 """
 
 import asyncio
@@ -43,8 +43,8 @@ class Informer(Store[T]):
     @property
     def silence(self) -> float:
         """Seconds since the last event or bookmark of the watch that has been silent longest."""
-        # The latest event of any watch is not enough. If there is a watch per namespace, the
-        # healthy watches would hide one that has stopped.
+        # The time of the latest event across all watches would not be enough. If there is a watch
+        # per namespace, the healthy watches would hide one that has stopped.
         return self._clock.monotonic() - min(reflector.heard for reflector in self.reflectors)
 
     @property

@@ -63,7 +63,7 @@ class Jobs:
         return (namespace, name) if self.key_of(uid) == (namespace, name) else None
 
     def is_old(self, key: Key) -> bool:
-        """Whether the job was last received more than OLD_SECONDS ago, so it may be outdated."""
+        """Whether the job was last received more than OLD_SECONDS ago and may be outdated."""
         return self._clock.monotonic() - self._heard.get(key, 0.0) > OLD_SECONDS
 
     def is_certain(self, key: Key) -> bool:

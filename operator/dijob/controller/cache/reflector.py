@@ -1,6 +1,6 @@
 """Keeps a store up to date with one list and watch, like client-go's Reflector.
 
-The watch of kopf has no such store. It also does not report which objects disappeared while it was
+kopf's watch has no such store. It also does not report which objects disappeared while it was
 interrupted. To find these objects, the Reflector compares each new list with the objects that it
 knew before.
 """

@@ -142,7 +142,7 @@ class Store(Generic[T]):
             return set()
         former = self._owners.get(view.uid, view.owner)
         known = self._by_owner.get(former, {}).get(view.uid)
-        # Kubelets often write pods without changing anything that the operator uses. If the views
+        # Kubelets often update a pod without changing anything that the operator uses. If the views
         # are equal, no reconciliation is needed.
         concerned = set() if known == self._merged(known, view) else {view.owner, former}
         self.put(view)

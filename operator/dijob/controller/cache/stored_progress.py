@@ -33,7 +33,7 @@ def read_progress(body: Mapping[str, Any] | None) -> Progress:
 
 
 def read_figures(body: Mapping[str, Any] | None) -> dict[str, float]:
-    """Return the numbers in the progress of a job, by the names of the model's fields."""
+    """Return the numbers in the progress of a job, keyed by the model's field names."""
     known = read_progress(body).model_dump(include=set(FIGURES), exclude_none=True)
     return {name: known[name] for name in FIGURES if name in known}
 

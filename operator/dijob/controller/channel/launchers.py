@@ -60,8 +60,8 @@ class _Launcher:
     when the operator noticed that the launcher is running without a connection.
 
     `progress` is the newest progress of the launcher's program, and `moved` is the time (monotonic
-    seconds) when the program last made progress. `asked` identifies the newest request since that
-    time for the stack of the program's main thread; "" if there was none. `told` identifies the
+    seconds) when the program last made progress. `asked` identifies the newest request for the
+    stack of the program's main thread; "" if there was none since that time. `told` identifies the
     newest request that was sent. `stack` is the answer. If `awaited` is true, the program's first
     progress must trigger `on_change`.
     """
@@ -223,9 +223,10 @@ class Launchers:
         return bool(pod.made.channel_key) and not self._is_silent(pod, self._of(pod))
 
     def send(self, pod: Pod, annotations: Mapping[str, str | None]) -> None:
-        """Send a peer list to a launcher, or keep the list until the launcher connects. If a
-        launcher connects too late, it still gets the list, because a kubelet may take a minute to
-        publish an annotation.
+        """Send a peer list to a launcher, or keep the list until the launcher connects.
+
+        If a launcher connects too late, its list is already in the pod's annotations. The launcher
+        still gets the list here, because a kubelet may take a minute to publish an annotation.
         """
         known = self._of(pod)
         # The annotations of a list do not include the number of counted failures, so keep it.
@@ -321,7 +322,7 @@ class Launchers:
             self._blocked.discard(namespace)
 
     def _of(self, pod: Pod) -> _Launcher:
-        """Return what is known about the launcher of a pod: nothing if the pod is gone."""
+        """Return what is known about a pod's launcher, or an empty record if the pod is gone."""
         if self.pods.find(pod.uid) is None:
             return _Launcher()
         return self.known.setdefault(pod.uid, _Launcher())

@@ -7,8 +7,8 @@ So a waiting launcher costs no CPU time and little memory: one protocol object, 
 
 The server responds only to the launchers of a job's own pods. Each pod has a random key in its
 spec. This key signs the requests of the pod's launcher and the responses to them. The signature of
-a response also covers the nonce of the request, so an old response cannot be replayed. The address
-of the pod must be the source address of the connection. No secrets are sent, so there is no TLS.
+a response also covers the nonce of the request, so an old response cannot be replayed. The source
+address of a connection must be the address of the pod. No secrets are sent, so there is no TLS.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ PROOF_SECONDS = 5.0
 # Limits on the number of connections: in total, from one address, and without a valid request so
 # far. A pod has one connection, or two for a moment when its container restarts.
 MOST_CONNECTIONS, MOST_OF_ADDRESS, MOST_UNPROVEN = 20_000, 8, 2_000
-# How many bytes of incomplete requests all connections together may hold.
+# Maximum number of buffered bytes of incomplete requests, over all connections together.
 MOST_BUFFERED = 16 * 1024 * 1024
 # A connection may send a burst of this many requests, and this many per second on average. A
 # launcher sends five requests in its lifetime, plus one every 3 s if its program reports progress.
@@ -230,7 +230,7 @@ class LauncherConnection(asyncio.Protocol):
             self._server.unproven -= 1
 
     def answer(self, said: Annotations) -> bool:
-        """Send a response with these annotations. Return False if no request waits for a
+        """Send a response with these annotations. Return False if no request is waiting for a
         response.
         """
         if self._nonce is None or self._pod is None:
@@ -299,7 +299,7 @@ def _read_head(head: bytes) -> dict[str, str]:
     """
     first, *lines = head.decode("latin-1").split("\r\n")
     if first != "POST /v1/report HTTP/1.1":
-        raise _RefusedRequest(404, f"the only request is POST /v1/report, not {first[:80]!r}")
+        raise _RefusedRequest(404, f"only POST /v1/report is served, not {first[:80]!r}")
     pairs = (line.partition(":") for line in lines)
     return {name.strip().lower(): text.strip() for name, _, text in pairs}
 
