@@ -198,9 +198,9 @@ class Reconciler:
         """Return whether the job still exists in the known version. If that is uncertain, read the
         job from the apiserver.
 
-        If a watch has missed a deletion, pods would be created for a job that is gone. If a list
-        lags behind, it shows an older version of the job, and the operator would delete pods that
-        only the newer version requires.
+        If a watch missed a deletion, pods would otherwise be created for a job that is gone. If a
+        list lagged behind and showed an older version of the job, the operator would delete pods
+        that only the newer version requires.
         """
         if self.jobs.is_certain(key) or not (
             self.jobs.is_old(key) or any(map(_is_destructive, actions))

@@ -63,8 +63,8 @@ class BudgetReader:
                 await self._read(job, name, memory, refused)
 
     def _names_to_read(self, job: DIJob) -> tuple[str, ...]:
-        """Return the names of the budgets that may exist, if the plan may now create, change or
-        delete them.
+        """Return the names of the budgets that may exist and that the plan may now create, change
+        or delete.
         """
         stored = tuple(job.status.budgets.split())
         if not stored or list_state(job.status) is ListState.ACTIVE:
@@ -95,8 +95,8 @@ class BudgetReader:
                 raise
             memory.found[name] = None
         else:
-            # An object of another owner with this name is treated as absent. Creating the budget
-            # then fails because the name is taken, and the error names the owner.
+            # An object with this name that has another owner is treated as absent. Creating the
+            # budget then fails because the name is taken, and the error names the owner.
             if owner_of(body["metadata"]) == job.metadata.owner_key:
                 memory.put(body)
             else:

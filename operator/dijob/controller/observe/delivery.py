@@ -93,8 +93,8 @@ class LauncherDelivery:
         return failure
 
     def may_cause(self, namespace: str, rejection: ApiRejection | None) -> bool:
-        """Whether the rejection of a pod may be due to its image volume. If so, the pod must be
-        tried with an init container.
+        """Whether the rejection of a pod may be due to its image volume. If so, the pod's
+        creation must be retried with an init container.
         """
         return (
             self._guesses_volume(namespace)

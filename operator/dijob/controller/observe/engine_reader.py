@@ -1,9 +1,8 @@
 """Reads the object of a job's engine, such as its PodGroup (core/render/scheduling).
 
-The objects of engines are not watched: most clusters do not serve their API, and a watch would be
-rejected again and again. The operator writes the object itself and knows its content. So the
-operator reads the object only while ranks lack a pod or a node, to find out whether someone has
-deleted it.
+Engine objects are not watched: most clusters do not serve their API, and a watch would be rejected
+again and again. The operator writes the object itself and knows its content. So the operator reads
+the object only while ranks lack a pod or a node, to find out whether someone has deleted it.
 """
 
 import logging
@@ -41,7 +40,8 @@ READ_AGAIN_SECONDS = (10.0, 300.0)
 class EngineMemory:
     """What is known about the object of a job's engine. `found` maps the object's key to its view,
     or to None if the object does not exist. A resumed job has an object with another name. `due` is
-    when the object is read again (monotonic seconds), after `reads` consecutive reads.
+    the time of the next read (monotonic seconds), and `reads` is the number of consecutive reads so
+    far.
     """
 
     found: dict[str, SchedulingObject | None] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class EngineMemory:
 
 
 class EngineReader:
-    """Reads objects of engines into an EngineMemory."""
+    """Reads engine objects into an EngineMemory."""
 
     def __init__(self, api: Api, options: Options, clock: Clock = SYSTEM) -> None:
         self._api = api
@@ -157,8 +157,8 @@ class EngineReader:
             self._unserved.pop(row.api, None)
             memory.put(body)
             found = memory.found[row.key(name)]
-            # An object of another owner with this name is treated as absent. Creating the job's
-            # object then fails because the name is taken, and the error names the owner.
+            # An object with this name that has another owner is treated as absent. Creating the
+            # job's object then fails because the name is taken, and the error names the owner.
             if found is not None and found.owner != job.metadata.owner_key:
                 memory.found[row.key(name)] = None
         refused.pop(key, None)

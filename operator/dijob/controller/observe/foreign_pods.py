@@ -33,7 +33,7 @@ class ForeignPods:
         self.waiting = False
 
     async def run(self, namespaces: tuple[str, ...]) -> None:
-        """Check periodically until canceled; in all namespaces if none are given."""
+        """Check periodically until canceled. If no namespaces are given, check all namespaces."""
         paths = [PODS.path(namespace) for namespace in namespaces or ("",)]
         while True:
             await asyncio.sleep(self._clock.spread(LOOK_SECONDS))

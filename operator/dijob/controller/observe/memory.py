@@ -146,8 +146,8 @@ class JobMemory:
         self.creations[name] = creations.counted(self.creations.get(name), now)
 
     def release(self, name: str) -> None:
-        """Record that a pod is deleted in favor of a lower rank, so that it does not count as
-        lost.
+        """Record that a pod is deleted in favor of a lower rank, so that the pod does not count
+        as lost.
         """
         self.released.add(name)
         self.creations.pop(name, None)
@@ -170,7 +170,9 @@ class JobMemory:
 
 
 class Memories:
-    """The memories of all jobs by uid. A new job with an old name starts with an empty memory."""
+    """The memories of all jobs by uid. A new job that reuses the name of an earlier job starts with
+    an empty memory.
+    """
 
     def __init__(self) -> None:
         self._by_uid: dict[str, JobMemory] = {}

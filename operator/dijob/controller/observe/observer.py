@@ -50,7 +50,7 @@ class Observer:
         seen = self._launchers.views(self._children.pods.of(owner))
         seen = [self._mounted(pod, memory) for pod in seen]
         pods, unranked = by_rank(seen, gang_of(job))
-        # The memory learns from the pods before it is copied into the result below.
+        # Update the memory from the pods before it is copied into the result below.
         memory.first_seen = memory.first_seen or now
         memory.wants(job, now)
         memory.saw_lists(pods.values(), now)

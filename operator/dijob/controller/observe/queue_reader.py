@@ -1,5 +1,6 @@
-"""Reads what a job with a queue needs in addition to its Workloads. This is the value of its
-priority class, the ResourceFlavors that Kueue has assigned, and the state of its queue.
+"""Reads the data that a job with a queue needs in addition to its Workloads. The data consists of
+the value of the job's priority class, the ResourceFlavors that Kueue has assigned, and the state of
+the job's queue.
 
 Priority classes, flavors and queues are not watched. A flavor is read when pods must be created.
 The LocalQueue and its ClusterQueue are read only for the message of a waiting job. Before a job
@@ -51,7 +52,8 @@ HAS_SLICES = "elastic job"
 @dataclass
 class QueueMemory:
     """What is known about a job's queue. `view` is the newest view, as the plan uses it. `due` is
-    when the LocalQueue is read again (monotonic seconds), after `reads` consecutive reads.
+    the time of the next read of the LocalQueue (monotonic seconds), and `reads` is the number of
+    consecutive reads so far.
     """
 
     view: QueueView = field(default_factory=QueueView)
@@ -68,7 +70,7 @@ class QueueMemory:
 
 
 class QueueReader:
-    """Reads objects of Kueue into a QueueMemory. Without `workloads`, the operator does not use
+    """Reads Kueue objects into a QueueMemory. Without `workloads`, the operator does not use
     Kueue.
     """
 
@@ -85,8 +87,8 @@ class QueueReader:
         self._slices: tuple[bool | None, float] = None, 0.0
 
     def admitted(self, job: DIJob, memory: QueueMemory) -> DIJob:
-        """Update the view of the job's queue. Return the job with the number of ranks that Kueue
-        has admitted.
+        """Update the view of the job's queue. Return the job, limited to the number of ranks that
+        Kueue has admitted.
         """
         store = self._workloads
         if store is None:

@@ -1,6 +1,6 @@
 """Compares the known DIJobs with a list from the apiserver once a minute.
 
-If a job is deleted while the watch of kopf is interrupted, kopf does not report the deletion. A
+If a job is deleted while kopf's watch is interrupted, kopf does not report the deletion. A
 watch can also stop delivering events without an error. A job that was deleted unnoticed would be
 reconciled forever, and each of its new pods would be garbage-collected at once. One LIST of
 metadata detects both problems (docs/decisions/002).

@@ -137,7 +137,7 @@ class _OthersTasks(Collection[Any]):
 
 
 def _no_resource(error: BaseException) -> bool:
-    """Whether a request of kopf failed with 404."""
+    """Whether one of kopf's requests failed with 404."""
     return getattr(error, "status", None) == 404
 
 

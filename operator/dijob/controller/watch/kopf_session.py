@@ -1,9 +1,9 @@
 """kopf's connection to the apiserver, with limits on what kopf's parser reads.
 
-The parser of kopf is `json.loads`. A single object that is nested 1,000 levels deep makes this
+This parser is `json.loads`. A single object that is nested 1,000 levels deep makes this
 function raise a RecursionError. The error would terminate the process, and then each new process
 during its first list. So the session returns documents without parts that are too deep or too large
-(documents.py). The login handler of kopf may return such a session, so kopf itself needs no change.
+(documents.py). kopf's login handler may return such a session, so kopf itself needs no change.
 """
 
 import asyncio

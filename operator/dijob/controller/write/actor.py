@@ -177,8 +177,8 @@ class Actor:
         return body
 
     async def _delete_job(self, job: DIJob) -> None:
-        """Delete the job, but only in the known version: a user may just have extended
-        ttlSecondsAfterFinished.
+        """Delete the job only if it still has the known version, because a user may just have
+        extended ttlSecondsAfterFinished.
         """
         meta = job.metadata
         path = JOBS.path(meta.namespace, meta.name)

@@ -126,7 +126,7 @@ class Creator:
     def _marks(
         self, batch: Batch, member: GangMember, group: EngineGang | AdmittedPods | None
     ) -> PodMarks:
-        """Return what the engine of the job adds to the pod of this member."""
+        """Return the marks that the job's engine adds to this member's pod, such as labels."""
         pod_set, seen = batch.job.pod_set_of(member.rank), batch.memory.queue.view
         if isinstance(group, AdmittedPods) and seen.workload is not None:
             marks = kueue.pod_marks(batch.job, pod_set, seen.workload, seen.flavors)
@@ -167,7 +167,7 @@ class Creator:
                 return
 
     def _server_marks(self, batch: Batch, action: CreateShared) -> PodMarks:
-        """Return what the job's queue adds to the pod of the job's Redis server."""
+        """Return the marks that the job's queue adds to the pod of the job's Redis server."""
         seen = batch.memory.queue.view
         if action.group is None or seen.workload is None:
             return NO_MARKS
@@ -251,7 +251,7 @@ class Creator:
             return None
 
     async def _found(self, batch: Batch, key: str, path: str, manifest: Json) -> Json | None:
-        """Return the existing object if it belongs to the job; no watch has shown the object.
+        """Return the existing object, which no watch has shown, if it belongs to the job.
 
         The object is new, or its labels were removed. Removed labels are restored. If the object
         belongs to someone else, or is a Service with a different port, note a rejection and return

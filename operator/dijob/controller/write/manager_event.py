@@ -1,6 +1,6 @@
 """The event on a job that another controller manages (spec.managedBy).
 
-The event is the operator's only write about such a job. The status belongs to the other controller:
+The event is the operator's only write for such a job. The status belongs to the other controller:
 MultiKueue copies it from another cluster, and would overwrite a condition of this operator. So the
 operator posts the event only while the status has no phase. A job with a phase is managed. The CRD
 gives each new job a status without a phase.
