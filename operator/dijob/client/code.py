@@ -27,7 +27,7 @@ Body = dict[str, Any]
 WORK: Final = "/work"
 WORK_VOLUME: Final = "work"
 CODE_VOLUME: Final = "code"
-# The init container that unpacks an archive, and the archive's folder in it.
+# The init container that unpacks an archive, and the path at which the archive is mounted in it.
 UNPACKER: Final = "code"
 _ARCHIVE_FOLDER: Final = "/code"
 # tar's option `o` makes the container's user the owner of the files.
@@ -79,7 +79,7 @@ class Code:
     @cached_property
     def parts(self) -> Sequence[bytes]:
         """The parts of the archive. There are none if the files fit into one ConfigMap."""
-        # The keys count too, and are about as long as the paths.
+        # The keys count towards the limit as well, and are about as long as the paths.
         total = sum(len(file.content) + 2 * len(file.path) for file in self.files)
         if total <= MOST_BYTES and len(self.files) <= _MOST_FILES:
             return ()

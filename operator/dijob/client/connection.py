@@ -2,8 +2,8 @@
 
 A request carries JSON, and its response is JSON, a stream of bytes or a WebSocket. Every failure is
 raised as one of the errors in errors.py. The generated methods of the kubernetes package are not
-used: they drop unknown fields, hide the apiserver's message, and join stdout and stderr of exec
-(docs/decisions/032).
+used: they drop unknown fields, hide the apiserver's message, and merge the stdout and stderr of
+exec (docs/decisions/032).
 """
 
 import asyncio
@@ -32,7 +32,7 @@ MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 APPLY: Final = "application/apply-patch+yaml"
 # The field manager of server-side apply (metadata.managedFields). A stable name lets a later
-# `apply` remove fields that an earlier one has set.
+# `apply` remove fields that an earlier `apply` set.
 MANAGER: Final = "kubectl-dijob"
 # Twice the longest timeout of an admission webhook, so that the webhook's error arrives before this
 # timeout expires.
@@ -119,7 +119,7 @@ class ClientConnection:
         if self.target.impersonation:
             return ""
         given = await self.target.settings.get_api_key_with_prefix("BearerToken") or ""
-        # The value can also have another scheme, with a user name and a password.
+        # Instead of a token, the value can contain a user name and a password, with another scheme.
         scheme, _, token = str(given).partition(" ")
         return token if scheme.lower() == "bearer" else ""
 
@@ -201,7 +201,8 @@ class ClientConnection:
                 protocols=_PROTOCOLS,
                 headers=await self._headers(),
                 max_msg_size=0,
-                # Proxies close a silent socket, for example while a command computes.
+                # Proxies close a connection on which nothing is sent, for example while a command
+                # is computing.
                 heartbeat=30,
                 server_hostname=self.target.settings.tls_server_name,
             )
@@ -236,7 +237,8 @@ class ClientConnection:
         replaced while the connection is open.
         """
         settings = self.target.settings
-        # kubectl sends the same value. A kubelet rejects an exec that accepts only JSON.
+        # kubectl sends the same value. A kubelet rejects an exec request whose Accept header
+        # allows only JSON.
         headers = {"Accept": "application/json, */*"}
         if token := await settings.get_api_key_with_prefix("BearerToken"):
             headers["Authorization"] = token

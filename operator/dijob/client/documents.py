@@ -33,7 +33,7 @@ MOST_BYTES: Final = 4 * 2**20
 
 
 def load(path: str | Path) -> tuple[Body, ...]:
-    """Return all objects of a file (`-` for standard input). A List is split into its items.
+    """Return all objects in a file (`-` for standard input). A List is split into its items.
 
     Raises BadFile, which names the file and the line, and says what to do.
     """
@@ -50,13 +50,13 @@ def format_path(path: str | Path) -> str:
 
 
 def loads(text: str, source: str = "the text") -> Iterator[Body]:
-    """Yield all objects of a YAML or JSON text. `source` names the text in errors."""
+    """Yield all objects in a YAML or JSON text. `source` names the text in errors."""
     for value in parse_documents(text, source):
         yield from _split_document(value, source)
 
 
 def load_job(path: str | Path) -> DIJob:
-    """Check and return the only DIJob of a file. Raises BadFile if there is none or more than
+    """Check and return the only DIJob in a file. Raises BadFile if there is none or more than
     one.
     """
     return parse_body(the_job(load(path), format_path(path)), format_path(path))

@@ -60,8 +60,8 @@ class JobNotFound(NotFound):
         self.name = name
 
 
-# The reason of a NotFound error if the cluster does not serve the kind at all. Kubernetes has no
-# such reason: the client needs it to tell a missing CRD from a missing job.
+# The reason of a NotFound error if the cluster does not serve the kind at all. Kubernetes does not
+# define this reason. The client needs it to tell a missing CRD from a missing job.
 NO_SUCH_KIND: Final = "NoSuchKind"
 
 
@@ -85,7 +85,7 @@ def check_choice(what: str, value: str, choices: Sequence[str]) -> None:
 
 
 def api_error(status: int, answer: Any, what: str) -> ApiError:
-    """Return the error for a response of the apiserver.
+    """Return the error for a response from the apiserver.
 
     `what` describes the call, such as "GET /api/v1/pods", and is used if the response has no
     message.

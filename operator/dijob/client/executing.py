@@ -1,4 +1,4 @@
-"""Runs commands in a rank's container through the apiserver's exec.
+"""Runs commands in a rank's container through the apiserver's exec endpoint.
 
 Each WebSocket message begins with a byte that names its channel: stdin, stdout, stderr, or the
 final status.
@@ -79,8 +79,8 @@ async def stream_command(
     """Run a command, and yield its output as (channel, bytes) pairs.
 
     The last pair has channel 3 and contains the status (see `exit_code`). `stdin` is sent
-    concurrently. A command may exit before it has read all of `stdin`. An exception that `stdin`
-    raises closes the connection, and is raised here.
+    concurrently. A command may exit before it has read all of `stdin`. If `stdin` raises an
+    exception, the connection is closed, and the exception is re-raised here.
     """
     query = [("command", word) for word in command]
     query += [("container", place.container), ("stdout", "true"), ("stderr", "true")]
@@ -100,8 +100,8 @@ async def stream_command(
             feeder.cancel()
             with suppress(asyncio.CancelledError):
                 await feeder
-    # If a proxy or a kubelet restarts, it closes the socket without a status. Without this check,
-    # the output would then look complete.
+    # If a proxy or a kubelet restarts, it closes the socket without sending a status. Without this
+    # check, the output would then look complete.
     if not ended:
         raise Unreachable(f"lost the connection to pod {place.pod} before the command exited")
 

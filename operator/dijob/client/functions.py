@@ -1,7 +1,8 @@
 """Runs a Python function as a job: sends the module or the notebook cell that defines it.
 
-The pods do not have this package. So the module is sent without the lines that use the package: its
-imports, its decorators, and the statements that use an imported name or a decorated function.
+This package is not installed in the pods. So the module is sent without the lines that use the
+package: its imports, its decorators, and the statements that use an imported name or a decorated
+function.
 """
 
 import ast
@@ -77,7 +78,7 @@ def list_command(command: Sequence[str], code: CodeSource | None) -> list[str]:
     """
     if isinstance(command, str):
         raise BadFile(
-            f"command is the string {command!r}, which no shell splits: write"
+            f"command is the string {command!r}, but no shell splits it: write"
             f" {shlex.split(command)!r}, or ['bash', '-c', {command!r}]"
         )
     if not command and not callable(code):
@@ -150,7 +151,7 @@ def _without_client(
     """Yield the statements that use neither this package nor a `known` object from it. The
     package's decorators are removed. The definition of the function `sent` is always kept.
     """
-    # IPython turns magics such as %time into calls of get_ipython.
+    # IPython turns magics such as %time into calls to get_ipython.
     local = {"get_ipython", *known}
     for part in body:
         if isinstance(part, ast.ImportFrom | ast.Import) and _is_own_import(part):
@@ -182,7 +183,7 @@ def _names_in(part: ast.AST) -> set[str]:
 
 
 def _bound_names(body: Sequence[ast.stmt]) -> set[str]:
-    """Return the names that statements bind anywhere, including arguments of functions."""
+    """Return the names that statements bind at any depth, including function parameters."""
     found: set[str] = set()
     for part in body:
         for one in ast.walk(part):

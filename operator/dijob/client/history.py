@@ -49,7 +49,9 @@ class HistoryPlace:
 
 @dataclass(frozen=True)
 class HistoryQuery:
-    """Which records to list. Empty fields select all; `namespace` "" means all namespaces."""
+    """Which records to list. An empty field excludes no records; `namespace` "" means all
+    namespaces.
+    """
 
     namespace: str = ""
     name: str = ""
@@ -83,7 +85,7 @@ class HistoryReader:
     async def get_record(
         self, namespace: str, name: str, uid: str = ""
     ) -> tuple[JobRecord, list[LogTail]]:
-        """Return one record, and its logs without their texts. Raises NotFound."""
+        """Return one record, and a list of its logs in which `text` is empty. Raises NotFound."""
         found = await self._get(_path(namespace, name), (("uid", uid),))
         logs = [LogTail.model_validate(one) for one in found.pop("logs", ())]
         return JobRecord.model_validate(found), logs
@@ -150,7 +152,7 @@ class HistoryReader:
 def _path(namespace: str, name: str) -> str:
     for part in (namespace, name):
         if not part or "/" in part or part in (".", ".."):
-            raise BadName(f"{part!r} is not the name of an object")
+            raise BadName(f"{part!r} is not a valid object name")
     return f"/{quote(namespace)}/{quote(name)}"
 
 

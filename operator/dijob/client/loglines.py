@@ -31,7 +31,7 @@ class Line:
 
     @property
     def stamp(self) -> str:
-        """The time in the format of RFC 3339, in UTC with milliseconds."""
+        """The time in RFC 3339 format, in UTC with milliseconds."""
         moment = datetime.fromtimestamp(self.time // _SECOND, UTC)
         return f"{moment:%Y-%m-%dT%H:%M:%S}.{self.time % _SECOND // 10**6:03d}Z"
 

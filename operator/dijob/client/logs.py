@@ -1,6 +1,6 @@
 """Merges the logs of a job's ranks into one stream, ordered by time.
 
-A followed log survives restarts in place, recreated pods and lost connections. Each pod has a
+A followed log survives container restarts, recreated pods and lost connections. Each pod has a
 reader; a watch of the pods starts new readers, and a watch of the job stops them.
 """
 
@@ -41,8 +41,8 @@ async def open_log(
 ) -> AsyncGenerator[AsyncGenerator[Line]]:
     """Open a pod's log, and provide its lines.
 
-    There are no lines if the program has not started, or the pod is gone. The log is open when the
-    context is entered, and `_drain` relies on this.
+    There are no lines if the program has not started, or the pod is gone. The log is already
+    open when the body of the `async with` statement starts, and `_drain` relies on this.
     """
     query = {"container": pod.container, "timestamps": "true"}
     query |= {"follow": "true"} if options.follow else {}
@@ -230,7 +230,7 @@ class Follower:
             self._changed.notify_all()
 
     async def _read(self, uid: str) -> None:
-        """Read everything that one pod prints, across restarts in place."""
+        """Read everything that one pod prints, across container restarts."""
         cursor, seen = Cursor(), -1
         retries = Retries(f"reading the log of {self._pods[uid].name}", bounds=_PAUSE_SECONDS)
         while (pod := await self._started(uid, seen)) is not None:
@@ -284,7 +284,7 @@ class Follower:
                 await self._lines.put(line)
 
     async def _started(self, uid: str, seen: int) -> RankPod | None:
-        """Wait until the pod has an unread log. Return None if no unread log can follow."""
+        """Wait until the pod has an unread log. Return None if it will not have another."""
         async with self._changed:
             while (pod := self._pods.get(uid)) is not None:
                 if pod.started and (pod.restarts > seen or pod.running):

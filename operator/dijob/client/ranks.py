@@ -97,7 +97,7 @@ class RankPod:
 
     @property
     def ready(self) -> bool:
-        """Whether the main container is ready, which usually means that its process listens."""
+        """Whether the main container is ready. This usually means that its process is listening."""
         return bool(self._main.get("ready"))
 
     @property

@@ -23,15 +23,15 @@ Events = list[Json]
 
 
 def event_selector(job: str) -> str:
-    """Return the field selector of a job's events."""
+    """Return the field selector for a job's events."""
     return f"involvedObject.kind={names.KIND},involvedObject.name={job}"
 
 
 def newest_last(job: Job, events: Iterable[Json]) -> Events:
     """Return the events of this job, oldest first.
 
-    Events outlive their object for an hour, so the uid is used to exclude events of an earlier job
-    of the same name.
+    Events can outlive their object by an hour, so the uid is used to exclude events of an earlier
+    job with the same name.
     """
     own = (one for one in events if one["involvedObject"].get("uid") == job.metadata.uid)
     return sorted(own, key=event_time)
@@ -49,7 +49,7 @@ def event_time(event: Mapping[str, Any]) -> str:
         event.get("firstTimestamp"),
         (event.get("metadata") or {}).get("creationTimestamp"),
     )
-    # Fractions of seconds are cut, because the results are sorted as text: "00.5Z" would come
+    # Fractions of seconds are dropped, because the results are sorted as text: "00.5Z" would come
     # before "00Z".
     return next((f"{str(one)[:19]}Z" for one in times if one), "")
 

@@ -104,7 +104,7 @@ async def list_owned_config_maps(
 
 
 def split_manifests(beside: Iterable[Json], kept: Sequence[Json]) -> tuple[list[Json], list[Json]]:
-    """Split the other objects of a restart: those to apply first, and those that the job will own.
+    """Split the other objects of a restart into those to apply first and those the job will own.
 
     The owned objects are the ConfigMaps of the old job (`kept`). A ConfigMap in `beside` replaces
     the old one of the same name.

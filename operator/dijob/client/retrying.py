@@ -1,7 +1,7 @@
 """Backoff between failed attempts, and a message if an attempt fails repeatedly.
 
-A proxy can end each watch immediately, or an apiserver can be overloaded. A client without backoff
-then sends hundreds of requests per second. The bounds are those of client-go's reflector
+If a proxy ends each watch immediately, or an apiserver is overloaded, a client without backoff
+sends hundreds of requests per second. The bounds are those of client-go's reflector
 (tools/cache/reflector.go).
 """
 
@@ -55,7 +55,7 @@ class Retries:
         return self._lasted
 
     def succeeded(self) -> None:
-        """Reset the count of failures, and report that the operation works again."""
+        """Reset the count of failures, and report that the operation is working again."""
         self._failures = 0
         if self._reported:
             self._reported = False

@@ -142,7 +142,7 @@ def build_manifests(wanted: RunRequest, code: Code | None) -> list[Body]:
 
 
 def replace_code(job: Mapping[str, Any], code: Code) -> list[Body]:
-    """Return a job of the cluster with its code replaced, and the ConfigMaps with the new code.
+    """Return a job in the cluster with its code replaced, and the ConfigMaps with the new code.
 
     Raises BadFile if the job has tasks, or has its own volumes with the same names as those of the
     code.
@@ -190,7 +190,9 @@ def _build_resources(wanted: RunRequest) -> Body:
 
 
 def _build_volumes(wanted: RunRequest) -> tuple[list[Body], list[Body]]:
-    """Return the mounts and the volumes. A claim or Secret that is mounted twice is one volume."""
+    """Return the mounts and the volumes. A claim or Secret that is mounted twice needs only one
+    volume.
+    """
     mounts, volumes = list[Body](), dict[tuple[str, str], Body]()
     given = [("persistentVolumeClaim", "claimName", *pair) for pair in wanted.volumes]
     given += [("secret", "secretName", *pair) for pair in wanted.secrets if pair[1]]
@@ -204,7 +206,7 @@ def _build_volumes(wanted: RunRequest) -> tuple[list[Body], list[Body]]:
 
 
 def _volume_name(source: str, others: Collection[str]) -> str:
-    """Return the name of the volume of a claim or a Secret.
+    """Return a volume name for a claim or a Secret.
 
     If possible, this is the name of the source, because `local --volume NAME=DIR` uses that name.
     """

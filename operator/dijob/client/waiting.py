@@ -29,7 +29,10 @@ Seen = Callable[[Job], None]
 
 
 def explain_not_found(error: NotFound, namespace: str, name: str) -> NotFound:
-    """Return the error for a job that was not found. The cluster may not serve the kind at all."""
+    """Return the error for a job that was not found.
+
+    If the cluster does not serve the kind at all, this is the given error.
+    """
     return error if error.reason == NO_SUCH_KIND else JobNotFound(namespace, name)
 
 
@@ -41,8 +44,8 @@ async def watch_job(
     Raises NotFound if the job does not exist when the watch starts. `report` has the same meaning
     as in `watch_objects`.
     """
-    # An invalid name would be part of a field selector, and would match nothing. `path_of` raises
-    # BadName instead.
+    # In the field selector, an invalid name would simply match nothing. `path_of` raises BadName
+    # instead.
     DIJOBS.path_of(namespace, name)
     uid = ""
     path, one = DIJOBS.path(namespace), f"metadata.name={name}"
@@ -114,7 +117,10 @@ class Deleted:
 
     @staticmethod
     def of(namespace: str, name: str, answer: Mapping[str, Any]) -> "Deleted":
-        """Read the uid from the response: the object being deleted, or a Status about it."""
+        """Read the uid from the response.
+
+        The response is the object being deleted, or a Status about it.
+        """
         uid = (answer.get("metadata") or {}).get("uid") or (answer.get("details") or {}).get("uid")
         return Deleted(namespace, name, str(uid or ""))
 
@@ -147,7 +153,8 @@ async def _job_is_gone(connection: ClientConnection, job: Deleted) -> None:
     async with aclosing(changes):
         with suppress(NotFound):
             async for seen in changes:
-                # If the response had no uid, a new job of the same name looks like the old one.
+                # If the response contained no uid, a new job with the same name cannot be
+                # distinguished from the old one.
                 if seen is None or (job.uid and seen.metadata.uid != job.uid):
                     return
 

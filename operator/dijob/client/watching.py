@@ -1,8 +1,8 @@
 """Follows a collection of objects: a list, then a watch of its changes.
 
 A broken watch continues from the last version that was received. If the apiserver no longer has
-that version, or no watch lasts, the collection is listed again. This is what client-go's reflector
-does, without its cache and indexes.
+that version, or the watch breaks soon after it was opened, the collection is listed again. This is
+what client-go's reflector does, without its cache and indexes.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ async def watch_objects(
     """Yield the objects at a path, immediately and then after each change.
 
     `selectors` are labelSelector and fieldSelector. `report` receives a sentence if watches have
-    failed for some seconds, and "" when they work again. Raises ApiError if the first list fails
+    failed for some seconds, and "" once they work again. Raises ApiError if the first list fails
     or a permission is missing, and Unreachable after PATIENCE_SECONDS without a response.
     """
     query = tuple(selectors.items())

@@ -148,7 +148,7 @@ def parse_query(given: Any) -> Query:
     namespace, name = given.get("namespace", ""), given.get("name", "")
     for value in (namespace, name):
         if value and not re.fullmatch(_NAME, value):
-            raise RequestRejection(400, f"{value[:80]!r} is not the name of an object")
+            raise RequestRejection(400, f"{value[:80]!r} is not a valid object name")
     since = given.get("since", "")
     if since and parse_time(since) is None:
         raise RequestRejection(400, "since must be a time such as 2026-01-31T10:00:00Z")
