@@ -153,7 +153,9 @@ def _common_arguments(world: PodWorld) -> dict[str, Any]:
 
 
 def _is_list_of_ports(world: PodWorld, given: dict[str, Any]) -> bool:
-    """Return whether the ports are given as a list although other ranks need them to connect."""
+    """Return whether the ports are given as a list and other ranks need them in order to
+    connect.
+    """
     connects = world.mq_type != "redis" and "attach_to" not in given
     return connects and not isinstance(given.get("ports", BASE_PORT), int)
 

@@ -1,7 +1,8 @@
 """Lists of ports, which DI-engine accepts on one machine but not between the pods of a job.
 
-The ranks know only one number: worker i of each rank listens on this port + i (ding 0.5.3,
-ding/entry/cli_parsers/k8s_parser.py). The launcher's ditask/ditask.go has the same rule.
+The ranks know only one number, the first port: worker i of each rank listens on that port + i
+(ding 0.5.3, ding/entry/cli_parsers/k8s_parser.py). The launcher's ditask/ditask.go has the same
+rule.
 """
 
 from __future__ import annotations

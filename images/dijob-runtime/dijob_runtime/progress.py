@@ -2,8 +2,8 @@
 
 If the operator has an HTTP server, the progress is reported to this server, too.
 
-Reporting must never disrupt the training, so no function of this module blocks or raises. For the
-launcher, a thread of each process writes the newest values to the process's own small file. A
+Reporting must never disrupt the training, so no function in this module blocks or raises. For the
+launcher, a thread in each process writes the newest values to the process's own small file. A
 process can write its file even if no other process is running, and a slow disk delays only the
 thread.
 """
@@ -32,7 +32,7 @@ WRITE_SECONDS = 1.0
 # The largest count that the operator accepts. JSON readers can represent it exactly.
 MOST = 2**53
 COUNTS = ("iteration", "env_step")
-# The names of the values in the file. The job's status has the same names.
+# The names of the values in the file. The job's status uses the same names.
 KEYS = {
     "iteration": "iteration",
     "env_step": "envStep",
@@ -98,8 +98,8 @@ def _check_figure(name: str, value: Any) -> float:
     """Return the value in the form that the operator accepts: a finite number, or an integer for a
     count.
 
-    Raises ValueError if the number is not finite or out of range, and any exception of the value's
-    own conversion.
+    Raises ValueError if the number is out of range or not finite, and any exception that the
+    value's own conversion raises.
     """
     try:
         number: float = operator.index(value)
@@ -115,7 +115,8 @@ def _check_figure(name: str, value: Any) -> float:
 
 
 class _ProgressFile:
-    """The file of this process for the launcher. A forked process has its own file.
+    """The file through which this process reports to the launcher. A forked process has its own
+    file.
 
     `moved` is a time by the node's clock: when the progress last changed, or when a training
     process last collected or evaluated.

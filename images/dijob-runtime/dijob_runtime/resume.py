@@ -31,7 +31,7 @@ ALWAYS = "always"
 RECORD = ".dijob.json"
 # DI-engine appends this to the name of a folder that exists (ding 0.5.3, ding/config/config.py).
 TIMESTAMP = re.compile(r"_\d{6}_\d{6}")
-# The learner's folder of checkpoints (ding/worker/learner/learner_hook.py, SaveCkptHook).
+# The learner's checkpoint folder (ding/worker/learner/learner_hook.py, SaveCkptHook).
 CHECKPOINTS = "ckpt/*.pth.tar"
 # Settings that may differ between two runs of the same training: length, evaluation, intervals of
 # logging and saving, and the sizes that to_ddp_config computes from the number of processes.
@@ -82,8 +82,8 @@ def describe_run(config: Any, create_config: Any, seed: Any, env: Mapping[str, s
 
 
 def find_folder(name: str, record: Any, any_record: bool) -> str | None:
-    """Return the newest folder of an experiment that has this record and that no other process
-    uses. If `any_record` is true, the folder with the experiment's own name needs no record.
+    """Return an experiment's newest folder that has this record and that no other process is
+    using. If `any_record` is true, the folder with the experiment's own name needs no record.
     """
     name = name.rstrip("/")
     path = Path(name)
@@ -140,7 +140,7 @@ def lock_folder(folder: Path) -> bool:
     except OSError:  # for example, another user has created the file
         return True
     try:
-        # Unlike flock(), child processes do not inherit this lock.
+        # Unlike a flock() lock, this lock is not inherited by child processes.
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(descriptor)
@@ -162,7 +162,7 @@ def list_checkpoints(folder: str) -> list[Path]:
 
 
 def _flatten(path: str, value: Any) -> Iterator[str]:
-    """Yield a line for each setting, sorted by name, without the settings that may change."""
+    """Yield a line for each setting, sorted by name, except for those that may change."""
     if isinstance(value, Mapping):
         for key in sorted(value, key=str):
             if key not in MAY_CHANGE:

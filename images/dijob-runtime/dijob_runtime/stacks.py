@@ -1,9 +1,9 @@
-"""Lets the launcher of this pod read where the main thread of this process is.
+"""Lets the launcher of this pod read the stack of this process's main thread.
 
 If a training run makes no progress, the operator asks the launcher for stacks, and the launcher
-sends a signal to the main thread (the launcher's stacks/stacks.go). The handler is C code of
-faulthandler, so it also works while the process hangs in a library that holds the interpreter's
-lock. It writes the stack to a file that all processes of the pod share.
+sends a signal to the main thread (the launcher's stacks/stacks.go). The handler is
+faulthandler's C code, so it also works while the process hangs in a library that holds the
+interpreter's lock. It writes the stack to a file that all processes of the pod share.
 """
 
 from __future__ import annotations

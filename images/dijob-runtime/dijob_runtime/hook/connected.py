@@ -27,7 +27,7 @@ LOOK_SECONDS = 0.05
 SAY_EACH_SECONDS = 10.0
 # The interval between checks for peers that were missing when the program started.
 LATE_LOOK_SECONDS = 1.0
-# The file with the ranks that were missing when a process started, for the launcher
+# The file that tells the launcher which ranks were missing when a process started
 # (the launcher's run/readiness.go).
 LACKING = FOLDER / "without-peers"
 
@@ -84,7 +84,8 @@ def _report_missing(
     file = LACKING.with_name(f"{LACKING.name}-{router.node_id}")
     with suppress(OSError):  # without a launcher the directory does not exist
         file.write_text(_format_ranks(missing) + "\n")
-    # The thread gets `_listener` and `_mq` now, because the router sets both to None when it stops.
+    # Pass `_listener` and `_mq` to the thread now, because the router sets both to None when it
+    # stops.
     known = (router._listener, router._mq, world, wanted, file)
     threading.Thread(target=_await_late, args=known, daemon=True).start()
 

@@ -1,5 +1,5 @@
-"""Patch for DI-engine's DDP functions (ding/utils/pytorch_ddp_dist_helper.py): they also work in
-pods without a GPU.
+"""Patch for DI-engine's DDP functions (ding/utils/pytorch_ddp_dist_helper.py) that makes them
+work in pods without a GPU as well.
 
 dist_init requests the backend NCCL, and then divides by the number of GPUs. DDPContext calls
 dist_init. The functions that reduce numbers put them on a GPU.
@@ -40,7 +40,7 @@ def _on_cpu(usual: Callable[..., Any], module: Any) -> Callable[..., Any]:
         if backend == "nccl":
             log_message(NOTE)
             backend = "gloo"
-        # The last step raises this error, because it selects the GPU number `rank % GPUs`. By then,
+        # DI-engine's last step, which selects GPU number `rank % GPUs`, raises this error. By then,
         # the process group exists.
         with suppress(ZeroDivisionError):
             return usual(backend, *args, **kwargs)

@@ -21,8 +21,8 @@ from typing import Any, Dict
 from dijob_runtime.waiting import meter
 from dijob_runtime.world import PodWorld
 
-# Messages that were sent before the end may still arrive within this time, so that the last step
-# can be completed.
+# This time allows messages that were sent before the end to arrive, so that the last step can be
+# completed.
 GRACE_SECONDS = 10.0
 
 
@@ -46,15 +46,15 @@ def patch(module: ModuleType) -> None:
 
 
 class ArrivedFields(Dict[str, Any]):
-    """The fields that have arrived, and the lock that a message holds while it adds its fields."""
+    """The fields that have arrived, and the lock that is held while a message adds its fields."""
 
     def __init__(self) -> None:
         super().__init__()
         self.lock = threading.RLock()
 
     def items(self) -> Any:
-        """Take all fields out, and return them. So a step gets complete messages. Fields that
-        arrive from now on belong to the next step.
+        """Remove and return all fields. So a step gets complete messages. Fields that arrive from
+        now on belong to the next step.
         """
         with self.lock:
             taken = list(super().items())
@@ -63,7 +63,8 @@ class ArrivedFields(Dict[str, Any]):
 
 
 class StateField:
-    """The attribute `_state` of a context exchanger, which is always the same ArrivedFields object.
+    """The `_state` attribute of a context exchanger. Its value is always the same ArrivedFields
+    object.
 
     After each step, the exchanger assigns an empty dict. This assignment is ignored, because
     `items()` has already emptied the object.

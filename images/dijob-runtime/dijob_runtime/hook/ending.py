@@ -56,7 +56,7 @@ class ProcessEnding:
     """The state of this process's shutdown. A process has only one such object: `ending`, below."""
 
     def __init__(self) -> None:
-        self._parent: int | None = None  # the parent's process ID, only in an mpire worker
+        self._parent: int | None = None  # the parent's process ID; set only in an mpire worker
         self._begun = threading.Event()
         self._wakeup = -1
 
@@ -80,7 +80,8 @@ class ProcessEnding:
 
     def forked(self) -> None:
         """Restore the default action in a child process that the program has forked. The child does
-        not run the program, so SIGTERM must terminate the child at once, as without this patch.
+        not run the program, so SIGTERM must terminate the child at once, as it would without this
+        patch.
         """
         if signal.getsignal(signal.SIGTERM) in (self._leave, _ignore_signal):
             signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,5 +1,5 @@
 """Patch for DI-engine's environment managers (ding/envs/env_manager): a training process counts as
-active while it collects or evaluates, although its iteration stays the same.
+active while it collects or evaluates, even though its iteration does not change.
 """
 
 from __future__ import annotations

@@ -47,7 +47,9 @@ def patch(module: ModuleType) -> None:
 
 
 def _make_fill(buffer_: Any) -> Callable[[], float] | None:
-    """Return a function that returns how full a buffer is, or None for a buffer without a limit."""
+    """Return a function that returns a buffer's fill level. Return None if the buffer has no
+    limit.
+    """
     storage = getattr(buffer_, "storage", None)
     most = getattr(storage, "maxlen", None)
     return (lambda: len(buffer_.storage) / most) if most else None

@@ -68,7 +68,8 @@ def patch(parallel: Any) -> None:
     # listener that receives a kept message may register another listener.
     kept, lock = Kept(), threading.RLock()
     # Events that have had a listener. If the listener of such an event is removed later, the
-    # program no longer wants the event's messages. They are then dropped, as without this patch.
+    # program no longer wants the event's messages. They are then dropped, as they would
+    # be without this patch.
     heard_once: set[str] = set()
 
     def handle(router: Any, topic: str, msg: Any) -> None:
@@ -113,8 +114,8 @@ def _reset_finish(router: Any) -> None:
 def _pass_on(router: Any, queue: Any, msg: Any) -> None:
     """Forward FINISH in a star, where only rank 0 is connected to all other ranks.
 
-    A process emits FINISH itself when it leaves the task. If it has received FINISH before, it does
-    not repeat its own event (nng.py). A program that determines its connections itself always
+    A process emits FINISH itself when it leaves the task. If it has already received FINISH, it
+    does not repeat its own event (nng.py). A program that determines its connections itself always
     repeats its event.
     """
     relays = getattr(router, "dijob_hub", False) and not getattr(router, "dijob_relayed", False)

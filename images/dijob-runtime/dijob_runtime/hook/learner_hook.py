@@ -19,8 +19,8 @@ from dijob_runtime.world import PodWorld
 
 def patch(module: ModuleType) -> None:
     """Patch the function that gives LogReduceHook its device, and convert the values that the hook
-    receives. Other code in this module does not call the function. Later versions of DI-engine do
-    not import it here.
+    receives. No other code in the patched module calls the function, and later versions of
+    DI-engine do not import it into that module.
     """
     if PodWorld.read() is None:
         return

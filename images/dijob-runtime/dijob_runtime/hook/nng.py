@@ -108,5 +108,5 @@ def _say_last_word(mq: Any, publish: Any) -> None:
     while data is not None and mq._running and mq._sock.pipes and time.monotonic() < end:
         publish(mq, FINISH, data)
         if mq.dijob_finish_heard:
-            break  # another process emits it, too: they must not wait for each other
+            break  # another process also emits it, and the two must not wait for each other
         time.sleep(SAY_AGAIN_SECONDS)

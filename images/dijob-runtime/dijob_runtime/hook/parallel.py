@@ -89,7 +89,7 @@ def _update_environment(told: dict[str, Any]) -> None:
         return
     world = with_arguments(world, told)
     report_workers(world.workers)
-    # From here on, the variables agree with the program, and child processes must not warn again.
+    # From here on, the variables agree with the program, so child processes must not warn again.
     os.environ[TOLD] = "1"
     os.environ.update(
         DI_PARALLEL_WORKERS=str(world.workers),
@@ -129,7 +129,7 @@ def _resolve_host(host: str) -> str:
 
 
 def _first_port(ports: Any) -> int:
-    """Return the first port in the `ports` argument of Parallel.runner: a number, a list or
-    None.
+    """Return the first port in the `ports` argument of Parallel.runner, which can be a number, a
+    list or None.
     """
     return ports if isinstance(ports, int) else (list(ports or ()) or [BASE_PORT])[0]

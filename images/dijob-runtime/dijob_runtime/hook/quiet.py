@@ -14,7 +14,8 @@ import warnings
 from types import ModuleType
 
 VARIABLE = "DIJOB_QUIET"
-# The module that logs each notice through the root logger, and how the notice begins.
+# For each notice that is logged through the root logger: the module that logs it, and the beginning
+# of its text.
 LOGGED = {
     ("default_helper", "If you want to use numba to speed up segment tree"),
     ("memory_helper", "Please install pyecharts first"),

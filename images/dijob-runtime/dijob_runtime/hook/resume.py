@@ -3,8 +3,8 @@
 The pipelines of DI-engine (ding/entry/serial_entry*.py) and of LightZero (lzero/entry) call
 compile_config, which appends a timestamp to the folder's name if the folder already exists. If
 resume.py finds a folder of this run, the patch keeps it and sets the learner's option
-load_ckpt_before_run. DI-engine then loads the policy and the iteration. The patch adds the
-environment step, which only some pipelines restore.
+load_ckpt_before_run. DI-engine then loads the policy and the iteration. The patch also
+restores the environment step, because only some pipelines do so themselves.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from dijob_runtime.resume import (
 from dijob_runtime.world import FOLDER
 
 # Only these modules run the learner's hooks, which load the checkpoint. A program with its own loop
-# might not load it, so it gets a new folder, as without this patch.
+# might not load it, so it gets a new folder, as it would without this patch.
 PIPELINES = ("ding.entry.serial_entry", "lzero.entry.train_")
 # Trainable parts that are not in the learner's checkpoint.
 NOT_SAVED = ("reward_model", "world_model")
@@ -45,7 +45,7 @@ PARAMETERS = ("cfg", "create_cfg", "seed", "save_cfg", "renew_dir")
 # The folder to keep (None: use a new folder), and the checkpoint to load (None: load none).
 Decision = Tuple[Optional[str], Optional[str]]
 
-# The checkpoints that this process still has to load, by the name of the experiment.
+# The checkpoints that this process still has to load, by experiment name.
 _to_load: dict[str, str] = {}
 _collectors: list[Any] = []
 
@@ -121,7 +121,7 @@ def _try_to_decide(name: str, given: Any, record: Any) -> Decision:
 
 
 def _decide(name: str, given: Any, record: Any) -> Decision:
-    """Decide for rank 0 of the training, which writes the checkpoints."""
+    """Make the decision in rank 0 of the training, which writes the checkpoints."""
     if not os.path.exists(name) or _find_mount(name) is None:
         return None, None
     unsaved = [part for part in (*given["cfg"], *given["create_cfg"]) if part.endswith(NOT_SAVED)]
@@ -193,7 +193,7 @@ def _remove_file(name: str) -> None:
 
 
 def _record_run(folder: str, record: Any) -> None:
-    """Write the record, by which the next run finds this folder."""
+    """Write the record that the next run uses to find this folder."""
     if _find_mount(folder) is None:
         return
     lock_folder(Path(folder))

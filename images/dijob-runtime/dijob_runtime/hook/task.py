@@ -1,4 +1,4 @@
-"""Patch for DI-engine's task (ding/framework/task.py): a process that fails does not stop the
+"""Patch for DI-engine's task (ding/framework/task.py): a failed process no longer stops the
 others.
 
 DI-engine emits the end of the task whenever a process leaves `with task.start()`, even because of

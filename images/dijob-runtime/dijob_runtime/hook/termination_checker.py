@@ -1,5 +1,5 @@
-"""Patch for ding/framework/middleware/functional/termination_checker.py: ddp_termination_checker
-works without a GPU.
+"""Patch for ding/framework/middleware/functional/termination_checker.py that makes
+ddp_termination_checker work without a GPU.
 
 The checker of DI-engine puts its flag on a GPU before rank 0 sends the flag to the other ranks.
 """

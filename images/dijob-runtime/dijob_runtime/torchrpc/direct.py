@@ -49,11 +49,11 @@ def _wrap_handler(usual: Callable[[Any, str, Any], None]) -> Callable[[Any, str,
             usual(router, topic, message)
             return
         if not router._event_loop.listened(topic):
-            usual(router, topic, message)  # keeps it (hook/kept.py), or drops it like DI-engine
+            usual(router, topic, message)  # keeps it (hook/kept.py), or drops it as DI-engine does
             return
         try:
             given = message.unpacked()
-        except Exception as error:  # any exception: unpickling runs code of the user's objects
+        except Exception as error:  # any exception: unpickling runs code in the user's objects
             log_message(f"cannot unpickle an event of type {topic!r}: {error}")
             return
         router._event_loop.emit(topic, *given["a"], **given["k"])

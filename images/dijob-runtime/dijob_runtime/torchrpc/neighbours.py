@@ -63,7 +63,7 @@ class Neighbours:
         self._links: dict[str, int] = {}
         self._reported: set[str] = set()
         self._servers: list[asyncio.AbstractServer] = []
-        self._kept: set[Any] = set()  # asyncio has only weak references to tasks
+        self._kept: set[Any] = set()  # asyncio keeps only weak references to tasks
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="torchrpc_neighbours", daemon=True
@@ -97,7 +97,7 @@ class Neighbours:
         while True:
             try:
                 # _talk removes the task in which it runs from `_kept`. The task of _dial must stay
-                # in `_kept`, so _talk gets a separate task, as for an accepted connection.
+                # in `_kept`, so _talk gets a separate task, as it does for an accepted connection.
                 await self._loop.create_task(
                     self._talk(*await asyncio.open_connection(host, port, limit=LIMIT))
                 )
