@@ -83,7 +83,7 @@ class CreateShared:
 
 @dataclass(frozen=True)
 class CreateScheduling(EngineObject):
-    """Create the object with which the engine places `count` ranks at the same time."""
+    """Create the object that makes the engine place `count` ranks at the same time."""
 
     count: int
     changes: ClassVar = ""
@@ -100,7 +100,7 @@ class ChangeScheduling(EngineObject):
 
 @dataclass(frozen=True)
 class DeleteScheduling(EngineObject):
-    """Delete the object of the engine, because the job is suspended."""
+    """Delete the engine's object, because the job is suspended."""
 
     uid: str
     changes: ClassVar = "delete podgroup"
@@ -108,7 +108,7 @@ class DeleteScheduling(EngineObject):
 
 @dataclass(frozen=True)
 class CreateWorkload:
-    """Create the Workload with which the job waits in its queue. `priority` is the number of its
+    """Create the Workload with which the job waits in its queue. `priority` is the value of its
     priority class. If the job grows, `replaces` is the name of its current Workload, and `ranks` is
     how many ranks the job will have.
     """
@@ -203,7 +203,7 @@ class PodAction:
 @dataclass(frozen=True)
 class PublishAddresses(PodAction):
     """Write the peer list to one pod, which opens its gate. `copy.derived` is empty here:
-    render/annotations.py fills it for the annotations that the pod `reads` (MadeWith).
+    render/annotations.py fills it for the annotations in the pod's `reads` (MadeWith).
     """
 
     copy: ListCopy
@@ -247,8 +247,8 @@ class DeletePod(PodAction):
 
 @dataclass(frozen=True)
 class ReleasePod(DeletePod):
-    """Delete a pod that holds a node while a lower rank finds no node. The pod is re-created when
-    that rank has a node.
+    """Delete a pod that holds a node while no node is found for a lower rank. The pod is re-created
+    when that rank has a node.
     """
 
 

@@ -40,7 +40,7 @@ NO_LIST = AddressList()
 
 @dataclass(frozen=True)
 class ListCopy:
-    """The peer list in a pod's annotations, and what is stored with it.
+    """The peer list in a pod's annotations, and the values stored with it.
 
     `pod_ip` is the address that the pod had when it got the list. It is set only if the list has
     names instead of addresses. `redis_run` identifies the run of the job's own Redis server at the

@@ -4,7 +4,7 @@ job's status.
 Programs report often. For each write, the API server must store the whole job and send an event to
 all of its watchers. So a job's progress is written only if it has changed, and at most every
 INTERVAL_SECONDS. The writes of all jobs share one rate limit (docs/decisions/062). Status writes
-that the operator makes anyway contain the newest progress as well.
+that the operator makes for other reasons also include the newest progress.
 """
 
 import asyncio
@@ -29,8 +29,8 @@ from dijob.process.clock import Clock
 
 log = logging.getLogger(__name__)
 
-# The shortest time between two writes of one job's progress. A process passes on its values after 1
-# s, and a launcher after 3 s and a tick of 1 s. So a value in a status is at most 15 s old.
+# The shortest time between two writes of one job's progress. A process passes its values on after 1
+# s, and its launcher after 3 s plus a tick of 1 s. So a value in a status is at most 15 s old.
 INTERVAL_SECONDS = 10.0
 LOOK_SECONDS = 0.5
 # The number of jobs whose progress is written in each round: 20 writes per second for all jobs
@@ -53,7 +53,7 @@ class _Known:
 
 
 class ProgressWriter:
-    """The progress of all jobs by their uid."""
+    """The progress of all jobs, keyed by uid."""
 
     def __init__(self, api: Api, jobs: Jobs, clock: Clock) -> None:
         self._api = api
@@ -62,8 +62,8 @@ class ProgressWriter:
         self._known: dict[str, _Known] = {}
 
     def receive(self, owner: str, report: ProgressReport) -> None:
-        """Note a report from a launcher of a job. If several ranks report the same value, the last
-        report wins.
+        """Record a report from one of a job's launchers. If several ranks report the same value,
+        the last report wins.
         """
         key = self.jobs.key_of_owner(owner)
         if key is None:
@@ -86,8 +86,8 @@ class ProgressWriter:
         self._known.pop(uid, None)
 
     def status_part(self, uid: str) -> dict[str, Any]:
-        """Return the part of a job's status with the progress that has not been written yet; {} if
-        there is none. The caller must call `wrote` when the part has been stored.
+        """Return the part of a job's status that holds its unwritten progress; {} if there is none.
+        The caller must call `wrote` when the part has been stored.
         """
         known = self._known.get(uid)
         if known is None or not known.fresh:
@@ -105,7 +105,7 @@ class ProgressWriter:
 
     def newest(self, job: Metadata) -> JobProgress:
         """Return the newest progress of a job, without the progress of its ranks. This progress may
-        not have been written yet, or an earlier operator or the HTTP server may have written it.
+        still be unwritten, or may have been written by an earlier operator or by the HTTP server.
         """
         stored = read_progress(self.jobs.get((job.namespace, job.name)))
         known = self._known.get(job.uid)
@@ -114,7 +114,7 @@ class ProgressWriter:
         return JobProgress(known.time, known.values.get("iteration"))
 
     async def run(self) -> None:
-        """Write the progress that is due, until canceled."""
+        """Write progress when it is due, until canceled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             await self.write_due()

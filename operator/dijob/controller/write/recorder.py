@@ -64,7 +64,7 @@ class Recorder:
         except RequestError as error:
             if not error.conflict:
                 raise
-        # A former leader has posted the event.
+        # The event was posted by a previous leader.
         there = await self._api.get(f"{path}/{name}")
         return await self._counted(f"{path}/{name}", (there.get("count") or 0) + 1)
 

@@ -1,5 +1,5 @@
-"""Changes and deletes the objects with which a job asks for nodes: the object of its engine for
-gang scheduling, and its Workload of Kueue. The Creator creates both.
+"""Changes and deletes the objects through which a job asks for nodes: the object of its gang
+scheduling engine, and its Kueue Workload. The Creator creates both.
 """
 
 from dijob.controller.cache.workloads import Workloads
@@ -11,7 +11,7 @@ from dijob.kube.kinds import SCHEDULING, WORKLOAD_STATUS, WORKLOADS
 
 
 class EngineWrites:
-    """Writes objects of engines, and remembers the responses."""
+    """Writes the engines' objects, and remembers the responses."""
 
     def __init__(self, api: Api) -> None:
         self._api = api

@@ -38,17 +38,17 @@ from dijob.process.clock import Clock, yield_to_others
 log = logging.getLogger(__name__)
 Forget = Callable[[str], None]
 
-# Shortest interval between two non-urgent status writes of a job. When many jobs start,
-# the CPU of the apiserver is the bottleneck, and a small job is Running before the first interval
-# is over (docs/decisions/022). A slow apiserver gets even fewer writes (core/pace.py). But each job
-# gets its first status within FIRST_AT_LATEST_SECONDS.
+# Shortest interval between two non-urgent status writes of a job. When many jobs start, the
+# apiserver's CPU is the bottleneck. A small job is already Running when its first interval ends
+# (docs/decisions/022). A slow apiserver gets even fewer writes (core/pace.py). But each job gets
+# its first status within FIRST_AT_LATEST_SECONDS.
 INTERVAL_SECONDS = {Pressure.SOON: 3.0, Pressure.RARELY: 10.0}
 FIRST_AT_LATEST_SECONDS = 10.0
 # Fields of the status, and parts of fields, that no plan relies on. If the CRD is older and lacks
 # them, the operator works without them.
 FIGURES = frozenset({"goodput"})
 FIGURES_OF_PARTS = {"lastRenewal": frozenset({"lost"})}
-# The reason of the event on a job that is too large for its status to be stored. An event is used,
+# The event reason for a job that is too large for its status to be stored. An event is used,
 # because a condition could not be stored either.
 TOO_LARGE_REASON = "TooLarge"
 
@@ -75,8 +75,8 @@ class TooLargeError(KnownError):
 
 
 class StatusWriter:
-    """Writes status changes, and delays those that are not urgent. `forget` is called if the job is
-    gone.
+    """Writes status changes, and delays those that are not urgent. `forget` is called when the job
+    is gone.
     """
 
     def __init__(
@@ -167,8 +167,8 @@ class StatusWriter:
         return 0.0
 
     def _dropped_before(self, decided: Plan, memory: JobMemory) -> dict[str, Any]:
-        """If a retry is due, return the fields that the apiserver dropped before, because the CRD
-        may have been upgraded since.
+        """Return the fields that the apiserver dropped earlier, if a retry is due: the CRD may have
+        been upgraded since.
         """
         if not memory.dropped or self._until_asked(memory) > 0:
             return {}
@@ -195,9 +195,7 @@ class StatusWriter:
             memory.rejections.pop(STATUS, None)
 
     def _put_off(self, pressure: Pressure, old: Status, memory: JobMemory) -> float:
-        """Return the seconds by which a write that is not urgent is delayed; 0 or less to write it
-        now.
-        """
+        """Return how many seconds a non-urgent write must wait; 0 or less if it is due now."""
         quick = INTERVAL_SECONDS[pressure]
         seconds = pace.write_interval(quick, self._api.throttle.latency)
         if not old.phase:

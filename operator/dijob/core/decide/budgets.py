@@ -13,7 +13,7 @@ from dijob.core.render.budget import KIND, RankBudget, budget_spec, wanted_budge
 
 
 def budget_key(name: str) -> str:
-    """Return the key of a budget ("poddisruptionbudget/x"), as in rejections."""
+    """Return the key of a budget ("poddisruptionbudget/x"), as used for rejections."""
     return f"{KIND.lower()}/{name}"
 
 
@@ -21,9 +21,9 @@ def missing_budgets(ctx: Context) -> tuple[CreateBudget, ...]:
     """Return the actions that create the missing budgets.
 
     Budgets are created when the ranks get their first peer list, so they do not delay the start of
-    the job. Until then no rank is Ready, and a budget protects only pods that are Ready. A budget
-    is created only after its name is stored in status.budgets, so that the budget is always
-    deleted.
+    the job. Until then no rank is Ready, and a budget protects only pods that are Ready. The name
+    of a budget is stored in status.budgets before the budget is created, so that no budget is left
+    behind.
     """
     if not ctx.world.list_is_active:
         return ()
@@ -59,7 +59,7 @@ def delete_budgets(ctx: Context, keep: frozenset[str] = frozenset()) -> tuple[Ac
 
 
 def waits_to_read(ctx: Context) -> Iterator[float]:
-    """Yield the seconds until the operator again tries to read a budget that it was not allowed to
+    """Yield the seconds until the operator tries again to read a budget that it was not allowed to
     read.
 
     Budgets are read only while a peer list is active (controller/observe/budget_reader.py).
@@ -89,10 +89,10 @@ def _running_ranks(ctx: Context, budget: RankBudget) -> tuple[int, ...]:
 def _change_is_due(ctx: Context, budget: RankBudget, found: BudgetView) -> bool:
     """Whether a budget must be updated.
 
-    After a rank has succeeded, its budget must require fewer Ready ranks. A budget that allows no
-    eviction anyway keeps its number, so the successes of its ranks cause no write. If all ranks of
-    a budget have succeeded, no write is needed either, because the eviction API ignores the budgets
-    of pods that have ended.
+    After a rank has succeeded, its budget must require fewer Ready ranks. If a budget allows no
+    eviction in any case, its number is not lowered when its ranks succeed, which saves writes. If
+    all ranks of a budget have succeeded, no write is needed either, because the eviction API
+    ignores the budgets of pods that have ended.
     """
     least, there = _least_ready(ctx, budget), found.spec.get("minAvailable")
     wanted = budget_spec(ctx.job, budget.task, least)

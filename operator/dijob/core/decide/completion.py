@@ -42,8 +42,8 @@ class Verdict:
 
 
 def find_verdict(ctx: Context) -> Verdict | None:
-    """Return how the job ends, by the first rule that applies; None if it continues. Deadlines do
-    not apply while the job is paused, suspended or being deleted.
+    """Return how the job ends, according to the first rule that applies; None if it continues.
+    Deadlines do not apply while the job is paused, suspended or being deleted.
     """
     deleted = bool(ctx.job.metadata.deletion_timestamp)
     without_deadlines = ctx.job.paused or deleted or suspension.is_suspended(ctx)
@@ -134,7 +134,7 @@ def failed_pods(ctx: Context) -> frozenset[str]:
     """Return the uids of the pods that keep their logs when the job has failed.
 
     These are the pods with a counted failure. Pods whose program failed before the job ended are
-    included even if that was too late for the failure to be counted.
+    included even if the failure came too late to be counted.
     """
     seen = {charge.uid: charge for charge in ctx.next_status.restarts_seen}
     charged = {uid for uid, charge in seen.items() if charge.failures}

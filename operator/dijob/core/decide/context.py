@@ -1,5 +1,5 @@
-"""The context of a reconciliation: the job, its world and what has been counted. All functions that
-decide or report take it as `ctx`, so they all see the same state.
+"""The context of a reconciliation: the job, its world and everything counted so far. All functions
+that decide or report take it as `ctx`, so they all see the same state.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ from dijob.core.render.pod import template_hash
 from dijob.core.render.redis import service_spec
 from dijob.names import FailureAction
 
-# The kinds of the objects of a Redis server, as in the keys of rejections.
+# The kinds of a Redis server's objects, as used in the keys of rejections.
 REDIS_KINDS = ("networkpolicy", "service", "pod")
 
 
@@ -74,7 +74,7 @@ class Context:
 
     @cached_property
     def stall(self) -> Standstill | None:
-        """The time for which the training has made no progress; None if it is not judged now."""
+        """The time since the training last made progress; None if this time is not counted now."""
         return find_standstill(self.job, self.world, self.observed.progress, self.now)
 
     @cached_property
@@ -84,7 +84,7 @@ class Context:
 
     @cached_property
     def redis_edits(self) -> tuple[str, ...]:
-        """The fields of the Service of the job's own Redis server that somebody has changed."""
+        """The fields that somebody has changed in the Service of the job's own Redis server."""
         gang = self.world.gang
         port = gang.redis[1] if gang.redis else 0
         return changed_fields(self.observed, gang.server, service_spec(gang.job, port))
@@ -94,8 +94,9 @@ class Context:
         """Whether the job's own Redis server can be reached; true if the job has none.
 
         No rank starts before the server can be reached. A program that cannot connect to the server
-        fails after a while, and the job would count that failure. While one of the server's objects
-        is rejected or changed, the server is treated as missing.
+        fails after a while, and the job would count that failure. The server is treated as missing
+        while the creation of one of its objects is rejected, or while an object differs from what
+        the operator specified.
         """
         name, seen = self.world.gang.server, self.observed
         if not name:
@@ -109,9 +110,10 @@ class Context:
 def pods_without_list(world: World) -> tuple[Pod, ...]:
     """Return the pods to which the active list must be written.
 
-    A pod is included if it lacks the list, for example because an operator was killed halfway. A
-    pod is also included if somebody has edited its labels or its copy of the list. The same applies
-    if it got the list while the job's Redis server was not running.
+    A pod is included if it lacks the list, for example because an operator was killed while it was
+    writing the list to the pods. A pod is also included if somebody has edited its labels or its
+    copy of the list. The same applies if it got the list while the job's Redis server was not
+    running.
     """
     pods = (world.pods.get(rank) for rank in world.unfinished)
     return tuple(pod for pod in pods if pod and not _has_newest(world, pod))
@@ -128,8 +130,8 @@ def _has_newest(world: World, pod: Pod) -> bool:
 
 
 def build_context(job: DIJob, observed: Observed, now: datetime) -> Context:
-    """Return the context of the decisions: the pods compared with the peer list, and the status
-    with everything counted so far.
+    """Return the context of the decisions: the comparison of the pods with the peer list, and the
+    status with everything counted so far.
     """
     gang, observed = gang_of(job), with_silence(observed, now)
     stored = recover_revision(gang, observed, job.status)

@@ -55,7 +55,9 @@ class JobDecision:
 
     @property
     def deletes_after_counts(self) -> bool:
-        """Whether pods are deleted once their failures and successes are stored in the status."""
+        """Whether pods are deleted, but only after their failures and successes are stored in the
+        status.
+        """
         return self.when in (requeue.while_suspended, requeue.waiting_for_room)
 
     @property
@@ -67,7 +69,7 @@ class JobDecision:
 
 
 def decide(ctx: Context) -> JobDecision:
-    """Return what this reconciliation does, by the first rule that applies."""
+    """Return what this reconciliation does, according to the first rule that applies."""
     if not ctx.job.status.ended and (verdict := completion.find_verdict(ctx)):
         return JobDecision(ctx, verdict, requeue.at_once)
     if ctx.job.metadata.deletion_timestamp:

@@ -1,4 +1,4 @@
-"""Decides how a job that Kueue has admitted grows: the operator requests quota first.
+"""Decides how a job grows after Kueue has admitted it: the operator requests quota first.
 
 Kueue cannot add pods to an admitted Workload, but it can replace the Workload with a larger one
 (Kueue's ElasticJobsViaWorkloadSlices). The larger Workload needs quota only for the additional
@@ -43,14 +43,16 @@ def find_obstacle(ctx: Context, found: Workload) -> Obstacle:
         return Obstacle.QUEUE
     if any(one.by_topology for one in found.assigned.values()):
         return Obstacle.TOPOLOGY
-    # Kueue compares the pod sets of both Workloads by their positions.
+    # Kueue compares the pod sets of both Workloads by position.
     if tuple(found.counts) != kueue.pod_set_names(ctx.job):
         return Obstacle.POD_SETS
     return Obstacle.NOT_SUPPORTED if ctx.observed.queue.slices is False else Obstacle.NONE
 
 
 def growth_key(ctx: Context) -> str:
-    """Return the key of the larger Workload, as in rejections; "" if the job has no Workload."""
+    """Return the key of the larger Workload, as used for rejections; "" if the job has no
+    Workload.
+    """
     found = ctx.observed.queue.workload
     return f"workload/{_growth_name(ctx, found)}" if found else ""
 

@@ -48,7 +48,7 @@ def uses_queue(ctx: Context) -> bool:
 
 
 def workload_key(ctx: Context) -> str:
-    """Return the key of the job's Workload, as in rejections."""
+    """Return the key of the job's Workload, as used for rejections."""
     return f"workload/{kueue.workload_name(ctx.job)}"
 
 
@@ -80,7 +80,9 @@ def pods_wait(ctx: Context) -> bool:
 
 
 def admitted_pods(ctx: Context) -> AdmittedPods | None:
-    """Return the Workload of new pods; None if Kueue does not admit the job."""
+    """Return the Workload of new pods; None if Kueue does not manage the job, or if the job has no
+    Workload.
+    """
     admitted = ctx.observed.queue.workload
     if not uses_queue(ctx) or admitted is None:
         return None
@@ -108,7 +110,7 @@ def _placement_is_known(job: DIJob, seen: QueueView) -> bool:
 
 
 def held_actions(ctx: Context, may_create: bool) -> tuple[Action, ...]:
-    """Return the actions about the Workload of a suspended job that has no pods left. `may_create`:
+    """Return the actions on the Workload of a suspended job that has no pods left. `may_create`:
     the Workload is missing, and the back-off of its creation is over.
     """
     seen, found = ctx.observed.queue, ctx.observed.queue.workload
@@ -278,7 +280,8 @@ def _is_ready(ctx: Context) -> bool:
 
 
 def _reclaimable(ctx: Context, found: Workload) -> Mapping[str, int]:
-    """Return how many pods of each pod set no longer need their quota; {} if Kueue knows them all.
+    """Return how many pods of each pod set no longer need their quota; {} if Kueue already has
+    these numbers.
 
     These are the ranks that have succeeded, and the ranks that the job no longer has. Kueue accepts
     only changes that increase a number.
@@ -352,8 +355,8 @@ def _with_conditions(ctx: Context, found: Workload, changes: Changes) -> list[di
 
 
 def admitted_size(job: DIJob, seen: QueueView) -> int:
-    """Return how many ranks the job may have: the desired ones, but at most those that Kueue has
-    admitted. A rank that has given its quota back cannot return before the next admission.
+    """Return how many ranks the job may have: the desired number, but at most the number that Kueue
+    has admitted. A rank that has given its quota back cannot return before the next admission.
     """
     found = seen.workload
     if found is None or not found.runs:

@@ -58,7 +58,7 @@ def _group_loss(ctx: Context) -> Loss | None:
 
 def describe_rule(ctx: Context, rank: int) -> str:
     """Describe a failure and the rule of the failure policy that matches it. If no rule matches,
-    name the runtime, whose default applies.
+    name the runtime instead, because its default applies.
     """
     pod = ctx.world.pods[rank]
     ending = pod.containers.last_end

@@ -29,7 +29,7 @@ from dijob.reasons import Running
 RESYNC_SECONDS = 300.0
 # The interval while a job is not running yet. Reasons such as FailedMount are reported only as
 # events, which are not watched. The interval is a quarter of the job's age, within these bounds. A
-# job that has waited for a long time rarely starts in the next seconds.
+# job that has waited for a long time rarely starts in the next few seconds.
 LOOK_AGAIN_SECONDS = (4.0, 60.0)
 # Seconds added to a wait, because stored times are truncated to seconds.
 STAMPED_SECONDS = 0.5
@@ -179,7 +179,7 @@ def _service_waits(ctx: Context) -> Iterator[float]:
 
 
 def _status_waits(ctx: Context, status: Status) -> Iterator[float]:
-    """Yield the seconds until the reason why the job is not complete is checked again."""
+    """Yield the seconds until the operator checks again why the job is not complete."""
     if not is_true(status, Running) or not ctx.world.list_is_active or ctx.world.addressless:
         least, most = LOOK_AGAIN_SECONDS
         yield min(most, max(least, job_age(status, ctx.now) / 4))
@@ -189,7 +189,7 @@ def _status_waits(ctx: Context, status: Status) -> Iterator[float]:
 
 def _at_latest(left: float | None) -> float:
     """Return the seconds to wait for a time that is `left` seconds away, at most until the next
-    resync. None means that there is no such time; 0 or less means that it has passed.
+    resync. `left` is None if there is no such time, and 0 or less if the time has passed.
     """
     return (
         RESYNC_SECONDS if left is None or left <= 0 else min(RESYNC_SECONDS, left + STAMPED_SECONDS)

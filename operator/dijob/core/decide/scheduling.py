@@ -1,7 +1,7 @@
 """Decides about the object of the job's engine (render/scheduling): when it is created, resized and
 deleted, and whether pods must wait for it.
 
-With the engine None, nothing here has an effect.
+If the engine is None, nothing here has an effect.
 """
 
 from dijob.api.checks import unsupported_fields
@@ -23,7 +23,9 @@ def engine_row(ctx: Context) -> EngineRow:
 
 
 def object_key(ctx: Context) -> str:
-    """Return the key of the engine's object ("podgroup.scheduling.k8s.io/x"), as in rejections."""
+    """Return the key of the engine's object ("podgroup.scheduling.k8s.io/x"), as used for
+    rejections.
+    """
     return engine_row(ctx).key(object_name(ctx.job))
 
 
@@ -36,9 +38,9 @@ def gang_of_pods(ctx: Context) -> EngineGang | None:
 
 
 def needed_count(ctx: Context) -> int:
-    """Return how many ranks must have nodes at the same time: minAvailable, but at most the ranks
-    that must still run. While the job runs, these are the ranks of its peer list, because the job
-    does not wait for ranks that have not joined.
+    """Return how many ranks must have nodes at the same time: minAvailable, but at most the number
+    of ranks that must still run. While the job runs, these are the ranks of its peer list, because
+    the job does not wait for ranks that have not joined.
     """
     world, gang = ctx.world, ctx.world.gang
     size = min(world.size, gang.size) if world.list_is_active else gang.size
@@ -62,8 +64,8 @@ def object_count(ctx: Context) -> int:
 def unsupported_field(ctx: Context) -> str:
     """Return the path of a field of the job that the job's engine ignores, followed by advice; ""
     if there is no such field. A job that sets such a field and chooses its engine itself is
-    Invalid. But the engine can also be the operator's default. A job that asks for a queue must not
-    run outside of all queues.
+    Invalid. If the engine is the operator's default, the job's pods wait instead: a job that asks
+    for a queue must not run outside of all queues.
     """
     found = next(unsupported_fields(ctx.job, ctx.observed.scheduling.engine), None)
     return f"{found.field} {found.message}" if found else ""

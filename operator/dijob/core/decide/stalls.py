@@ -1,10 +1,11 @@
 """Decides what to do about a training run that makes no progress.
 
-The operator asks the launchers where the programs are, and restarts the slowest ranks once if
-stallPolicy says so.
+The operator asks the launchers for the stacks of their programs, and restarts the slowest ranks
+once if stallPolicy says so.
 
 The stall is reported in the status first (report/stalls.py). The restart is recorded like a loss,
-in the same write as its count, so that a killed operator neither forgets nor repeats it.
+in the same write as its count. So if the operator is killed, the restart is neither lost nor
+repeated.
 """
 
 from collections.abc import Iterator
