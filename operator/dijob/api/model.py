@@ -52,11 +52,11 @@ class DIJob(Stored):
     spec: Spec
     """The desired job."""
     status: Status = Status()
-    """The observed state of the job and the actions of the operator. Only the operator writes the
+    """The observed state of the job and the operator's actions. Only the operator writes the
     status."""
 
     def __repr__(self) -> str:
-        # pydantic's own representation has all fields, which fills the screen of a notebook.
+        # pydantic's default representation shows all fields, which would fill a notebook's screen.
         size, meta = self.spec.desired, self.metadata
         # If the job names no namespace, it is created in the client's namespace.
         place = f"{meta.namespace}/" if "namespace" in meta.model_fields_set else ""
@@ -73,7 +73,7 @@ class DIJob(Stored):
 
     @property
     def gpus(self) -> int:
-        """The number of GPUs of all ranks."""
+        """The total number of GPUs of all ranks."""
         return sum(one.gpus * one.replicas for one in self.pod_sets)
 
     @cached_property
@@ -152,8 +152,8 @@ class DIJob(Stored):
 
     @property
     def server(self) -> str:
-        """The name of the pod and of the service of the job's own Redis server, or "" if there is
-        none.
+        """The name shared by the pod and the service of the job's own Redis server, or "" if
+        the job has no such server.
         """
         queue = self.spec.message_queue
         return f"{self.metadata.name}-{names.SERVER_SUFFIX}" if queue and queue.own else ""
@@ -167,8 +167,8 @@ class DIJob(Stored):
         return self.spec.restart.scope or (RestartScope.JOB if fixed else RestartScope.POD)
 
     def resized(self, size: int) -> "DIJob":
-        """Return the job with this number of ranks. In a job with tasks, only the last task's size
-        changes.
+        """Return the job as it would be with this number of ranks. In a job with tasks, only the
+        last task's size changes.
         """
         spec = self.spec
         if spec.tasks:
@@ -194,8 +194,8 @@ def spec_fingerprint(spec: Spec) -> str:
 
     The hash covers what the user wrote, not the pod that the operator creates from it. Otherwise an
     upgrade of the operator would mark every running pod as outdated. For the same reason, most
-    fields are hashed only if they differ from their default. A pod that is older than such a field
-    then keeps its hash.
+    fields are hashed only if they differ from their default. So adding such a field does not change
+    the hash of existing pods.
     """
     counted = {
         name

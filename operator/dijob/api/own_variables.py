@@ -1,9 +1,10 @@
 """Checks a template's own values for variables that the operator sets.
 
 A template's value takes precedence in the pod, but the operator follows the spec. If the template's
-value and the spec differ, the ranks disagree about which of them connect, how many processes there
-are, or which queue they use. Such a job is rejected before its first pod is created. A job that an
-older operator accepted keeps running and gets a warning instead (later_rules.py).
+value and the spec differ, the ranks disagree about which of them connect to each other, how many
+processes there are, or which queue they use. Such a job is rejected before its first pod is
+created. A job that an older operator accepted keeps running and gets a warning instead
+(later_rules.py).
 """
 
 from collections.abc import Iterator

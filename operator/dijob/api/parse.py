@@ -43,7 +43,8 @@ def parse_job(body: Body, *, from_file: bool = False) -> DIJob:
         job = DIJob(metadata=meta, spec=spec, status=status)
     except ValidationError as error:
         # An unknown field in a user's file is a typo, even if the file was saved from the cluster
-        # and so has a uid. In the apiserver's object, it is a field that only the CRD knows.
+        # and so has a uid. In an object from the apiserver, it is a field that the CRD has but that
+        # this operator does not know.
         served = not from_file and "uid" in (body.get("metadata") or {})
         raise SpecError(from_validation(error, DIJob, served=served)) from error
     found = checks.job_problems(job)
@@ -71,8 +72,9 @@ def parse_status(body: Body) -> Status:
 def _read_job(body: Body) -> DIJob:
     """Return the job, without validation if it has ended.
 
-    An ended job runs nothing, and the operator reads its spec only to clean up. So fields that
-    cannot be read are treated as absent, and rules that are newer than the job do not matter.
+    The operator starts nothing for a job that has ended, and reads its spec only to clean up. So
+    fields that cannot be read are treated as absent, and rules that are newer than the job do not
+    matter.
     """
     status = parse_status(body)
     if not status.ended:
@@ -106,7 +108,7 @@ class Parsed:
     """A job together with the raw spec from which it was parsed.
 
     The raw spec is kept so that an equal spec is not parsed again. Parsing a command is expensive,
-    and each status write of the operator causes an event with the same spec.
+    and each time the operator writes the status, it receives an event with the same spec.
     """
 
     job: DIJob

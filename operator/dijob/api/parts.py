@@ -1,4 +1,4 @@
-"""The models of the objects that the fields of a spec contain."""
+"""The models of the objects that are nested in a spec."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -31,7 +31,7 @@ PodLabels = Annotated[dict[str, Annotated[str, Field(max_length=63), Text]], Fie
 PodAnnotations = Annotated[
     dict[str, Annotated[str, Field(max_length=65536), Text]], Field(max_length=64)
 ]
-# The pods are named JOB-TASK-INDEX, and this whole name must fit into 63 characters.
+# The pods are named JOB-TASK-INDEX, and the full name must fit into 63 characters.
 TaskName = Annotated[str, Field(max_length=40)]
 MAX_RULES: Final = 20
 
@@ -102,8 +102,8 @@ class Template(Written):
     spec: dict[str, Any] | None = None
     """The pod's spec, a Kubernetes PodSpec. The main container is the one named di-container or, if
     there is none, the first container. restartPolicy is OnFailure or Never. The operator adds the
-    variables of the topology (DI_RANK, DI_NODES, DI_NODE_IPS, ...), a gate as the last init
-    container, and its launcher before `command`."""
+    topology variables (DI_RANK, DI_NODES, DI_NODE_IPS, ...), a gate as the last init container, and
+    its launcher before `command`."""
     containers: list[Any] | None = None
     """Always rejected, because `containers` belongs in template.spec. The field exists only so that
     the error message can say this."""
@@ -129,8 +129,8 @@ class Task(Written):
     type: TaskType
     """learner, collector, evaluator or none. A job can have at most one task of each type except
     none, as in DI-orchestrator. A task of type none needs a name."""
-    # The field is DEFAULTED, because the CEL rules about changes compare its values, and CEL cannot
-    # compare absent values.
+    # The field is DEFAULTED, because the CEL rules that restrict changes compare its old and new
+    # values, and CEL cannot compare absent values.
     replicas: Annotated[Replicas, DEFAULTED] = 1
     """Number of pods. Ranks are numbered across all tasks in order, so only the last task's
     replicas can be changed. The number of pods of the last task is spec.replicas. If this field is
@@ -211,7 +211,7 @@ class SchedulingTopology(Written):
 
 
 class Scheduling(Written):
-    """How the cluster gives nodes to the job's ranks."""
+    """How the cluster assigns nodes to the job's ranks."""
 
     engine: Engine | None = None
     """The scheduler that places at least minAvailable ranks at the same time, or none. Native: the

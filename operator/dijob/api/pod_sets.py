@@ -23,8 +23,8 @@ class PodSet:
     """Pods that are created from one template (the term is Kueue's).
 
     `path` is the template's path in the job, and `first` is the lowest rank. `name` is the name of
-    the task, or "" if the job has no tasks. `own_runtime` is set if the pods form their own world
-    of that runtime, separate from the job's other pods (tasks[].runtime).
+    the task, or "" if the job has no tasks. If `own_runtime` is set (from tasks[].runtime), the
+    pods form their own world of that runtime, separate from the job's other pods.
     """
 
     path: str
@@ -59,7 +59,7 @@ class PodSet:
 
     @cached_property
     def own_groups(self) -> tuple[str, ...]:
-        """The template's labels and annotations with which the user puts the pods into a group of a
+        """The labels and annotations in the user's template that put the pods into a group of a
         scheduler other than kube-scheduler.
         """
         meta = self.template.metadata

@@ -15,8 +15,8 @@ from dijob import __version__
 
 # Longer values are not compared in full, because the comparison takes quadratic time.
 MOST_COMPARED: Final = 40
-# The maximum number of problems that are reported for one object. The message of a condition can
-# hold fewer.
+# The maximum number of problems that are reported for one object. A condition's message
+# may not have room for all of them.
 MOST_PROBLEMS: Final = 20
 
 

@@ -1,4 +1,4 @@
-"""The record of a job in the history, which remains after the job has been deleted.
+"""The history's record of a job. The record remains after the job has been deleted.
 
 The history service (dijob.history) makes and stores records; the command line and the page show
 them. All of them use the JSON form of this model.
@@ -58,7 +58,8 @@ class JobRecord(Stored):
     created: str = ""
     ended: str = ""
     deleted: str = ""
-    """When the job was deleted, or when the history noticed the deletion. Empty: the job exists."""
+    """When the job was deleted, or when the history noticed the deletion. Empty: the job still
+    exists."""
     phase: str = ""
     reason: str = ""
     message: str = ""
@@ -92,8 +93,8 @@ class JobRecord(Stored):
 
 
 def find_owner(metadata: Mapping[str, Any]) -> str:
-    """Return the object that created the job, such as `Workflow/train`, or the person whom the
-    label `owner` or `user` names; "" if neither is known. Kubernetes stores no creator.
+    """Return the object that created the job, such as `Workflow/train`, or the person named in
+    the label `owner` or `user`; "" if neither is known. Kubernetes stores no creator.
     """
     for one in metadata.get("ownerReferences") or ():
         if one.get("controller"):

@@ -200,8 +200,8 @@ def _without_documents(script: str) -> str:
 
 
 def _next_above(falling: list[int], least: int) -> int:
-    """Remove the numbers up to `least` from a descending list, and return the smallest of the
-    others, or 0 if there is none.
+    """Remove all numbers that are at most `least` from a descending list. Return the smallest
+    remaining number, or 0 if none remains.
     """
     while falling and falling[-1] <= least:
         falling.pop()

@@ -52,7 +52,7 @@ CONNECT_SECONDS: Final = 120
 
 
 class Spec(Written):
-    """The desired job: pods of one template, or of several tasks."""
+    """The desired job: pods that are created from one template, or from those of several tasks."""
 
     # This field and the next two are not DEFAULTED: a default in the CRD is a constant, and these
     # defaults depend on each other. The operator writes the result of `desired` into `replicas`
@@ -119,11 +119,11 @@ class Spec(Written):
     the job starts (once minReplicas ranks have an address) and when ranks join later. Defaults to
     10. 0: no wait."""
     schedule_timeout_seconds: Annotated[StrictInt, Field(ge=5, le=86400), Mutable.UNTIL_ENDED] = 300
-    """The admission timeout: how long a job without a running rank may keep its pods while a rank
-    below minReplicas cannot start. A rank cannot start if its pod has no node, or is rejected
-    because a quota is full. A job has no running rank before it has started, and while all its
-    ranks restart. After the timeout, the operator deletes pods of the job and retries later. If a
-    quota is full, it deletes all of them. Otherwise it deletes only those that have a node, and
+    """The admission timeout: how long a job may keep its pods while no rank is running and one of
+    the ranks 0 to minReplicas-1 cannot start. A rank cannot start if its pod has no node, or is
+    rejected because a quota is full. A job has no running rank before it has started, and while all
+    its ranks restart. After the timeout, the operator deletes pods of the job and retries later. If
+    a quota is full, it deletes all of them. Otherwise it deletes only those that have a node, and
     only if pods outside the job are waiting for a node. Defaults to 300."""
     scheduling: Annotated[Scheduling, Immutable()] = Scheduling()
     """Gang scheduling: the cluster places at least minAvailable ranks of the job at the same time,
@@ -163,7 +163,7 @@ class Spec(Written):
     docs/progress.md has measurements."""
     stall_policy: Annotated[StallPolicy | None, Mutable.UNTIL_ENDED] = None
     """What happens when stallSeconds have passed without progress. Report: only the condition is
-    set. Restart: the slowest task or rank also restarts, but only once in the life of the job. This
+    set. Restart: the slowest task or rank also restarts, but only once in the job's lifetime. This
     restart counts as a failure. Defaults to Report."""
     suspend: Annotated[bool, Mutable.UNTIL_ENDED] = False
     """While suspend is true, the job has no pods; running programs are stopped gracefully. When it
@@ -200,7 +200,7 @@ class Spec(Written):
 
     @property
     def desired(self) -> int:
-        """The number of ranks that the job wants."""
+        """The desired total number of ranks."""
         return self.fixed + self.scale
 
     @property

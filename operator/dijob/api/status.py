@@ -65,7 +65,7 @@ class Charge(Stored):
     """UID of the pod whose container terminations are counted here."""
     restarts: Count = 0
     """How many unsuccessful terminations of the pod's containers have been processed, including
-    those for a re-rendezvous."""
+    those caused by a re-rendezvous."""
     init_restarts: Count = 0
     """How many unsuccessful terminations of the pod's init containers have been processed."""
     failures: Count = 0
@@ -170,7 +170,7 @@ class GivenBack(Stored):
     """Why the job released its capacity: the ranks that could not start, and the cause."""
     kept_ranks: Annotated[str, Field(max_length=8192)] = ""
     """The ranks whose pods had no node, as ranges such as 2-3. These pods are kept so that a
-    cluster autoscaler adds nodes for them. Empty: none, because a quota was full."""
+    cluster autoscaler can add nodes for them. Empty: a quota was full, so no pods were kept."""
     contended: bool = False
     """Whether another job was also waiting for a node. This determines what happens if a kept pod
     finds a node before the next attempt. If true, that pod is deleted as well. If false, the job
@@ -198,8 +198,8 @@ class Interruption(Stored):
 
 
 class Goodput(Stored):
-    """How the job has spent its time. The seconds of all activities plus the time since
-    `activitySince` equal the time since `since`."""
+    """How the job has spent its time. The seconds spent in each activity, plus the time
+    since `activitySince`, add up to the time since `since`."""
 
     since: Time = ""
     """When the counting began: at the creation of the job, or later if an older version of the
@@ -242,7 +242,7 @@ class Stall(Stored):
 
 
 class Status(Stored):
-    """The observed state of the job and the actions of the operator. Only the operator writes the
+    """The observed state of the job and the operator's actions. Only the operator writes the
     status."""
 
     phase: Annotated[str, Field(json_schema_extra={"enum": ["", *names.Phase]})] = ""
@@ -261,8 +261,8 @@ class Status(Stored):
     replicas: Count = 0
     """Number of pods that exist and are not being deleted (read by `kubectl scale` and
     autoscalers). In a job with tasks, only the last task's pods are counted."""
-    # This field is DEFAULTED, like restarts, because the columns of `kubectl get` would otherwise
-    # be empty instead of 0.
+    # This field is DEFAULTED, like restarts. Otherwise the columns of `kubectl get` would be empty
+    # instead of showing 0.
     ready_replicas: Annotated[Count, DEFAULTED] = 0
     """Number of pods that are Ready, which means that their processes are listening."""
     task_status: Annotated[dict[str, TaskStatus], Field(max_length=names.MAX_TASKS)] = {}
@@ -271,8 +271,8 @@ class Status(Stored):
     selector: Annotated[str, Field(max_length=512)] = ""
     """The label selector of the job's pods; in a job with tasks, of the last task's pods (read by
     autoscalers)."""
-    # kstatus compares this field with metadata.generation. The CRD sets -1 when a job is created.
-    # So no job counts as healthy before the operator has seen it (docs/decisions/066).
+    # kstatus compares this field with metadata.generation. The CRD sets it to -1 when a job is
+    # created. So no job counts as healthy before the operator has seen it (docs/decisions/066).
     observed_generation: Annotated[int, Field(ge=-1, le=2**53)] = 0
     """The metadata.generation for which this status was written; -1 before the operator has seen
     the job."""
@@ -334,7 +334,8 @@ class Status(Stored):
     @property
     def ended(self) -> bool:
         """Whether the job has ended. After that, the operator only cleans up."""
-        # The two phases of an ended job have the same names as the conditions for its end.
+        # Succeeded and Failed, the phases of a job that has ended, are also the types of the
+        # conditions that report its end.
         ends = (names.Phase.SUCCEEDED, names.Phase.FAILED)
         return any(one.type in ends and one.status == "True" for one in self.conditions)
 
@@ -347,7 +348,7 @@ def format_time(now: datetime) -> str:
 def parse_time(text: str | None) -> datetime | None:
     """Parse a timestamp. Returns None if the text is not a timestamp.
 
-    A user can edit the status by hand, so any text must be expected. A time without a time zone is
+    A user can edit the status by hand, so the text may be anything. A time without a time zone is
     also rejected, because it cannot be compared.
     """
     try:

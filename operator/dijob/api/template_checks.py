@@ -73,8 +73,8 @@ OWN_NAME_MESSAGE: Final = (
 
 def template_problems(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     """Yield all reasons why pods of this template cannot run as written."""
-    # `containers` next to `spec` is a frequent indentation mistake. All other rules would report
-    # only consequences of it.
+    # `containers` next to `spec` is a frequent indentation mistake. All other rules would only
+    # report consequences of this mistake.
     if pod_set.template.containers is not None:
         yield Problem(f"{pod_set.path}.containers", SLIP_MESSAGE)
         return
@@ -105,7 +105,7 @@ def _field_problems(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
 
 def _prefix_problems(pod_set: PodSet) -> Iterator[Problem]:
     # Keys with the operator's prefix carry the peer list from the operator to the launcher, so a
-    # user's value could be read as the operator's.
+    # user's value could be mistaken for the operator's.
     given = pod_set.template.metadata
     for field, keys in (("labels", given.labels or {}), ("annotations", given.annotations or {})):
         own = sorted(key for key in keys if key.startswith(f"{names.GROUP}/"))
@@ -125,7 +125,7 @@ def _reserved_variables(pod_set: PodSet, key: str) -> Iterator[Problem]:
 
 
 def _long_strings(pod_set: PodSet, key: str) -> Iterator[Problem]:
-    """Yield a problem for each string that is too long for Linux to start the program.
+    """Yield a problem for each string that is so long that Linux could not start the program.
 
     The CRD has the same rules, but CEL counts characters, while Linux counts bytes.
     """

@@ -37,7 +37,7 @@ class _Stored(DIJob):
     __doc__ = DIJob.__doc__
 
     status: _Status = _Status()
-    """The observed state of the job, the actions of the operator, and the program's reports."""
+    """The observed state of the job, the operator's actions, and the program's reports."""
 
 
 def crd_manifest() -> dict[str, Any]:
