@@ -28,7 +28,7 @@ def owner_key(namespace: str, name: str, uid: str) -> str:
 # Labels of the pods and the service. The operator's watches select objects by MANAGED_BY.
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGER: Final = "dijob-operator"
-# The value of spec.managedBy that means this operator.
+# The value of spec.managedBy that selects this operator.
 OWN_MANAGER: Final = f"{GROUP}/{MANAGER}"
 LABEL_JOB: Final = f"{GROUP}/job"
 LABEL_RANK: Final = f"{GROUP}/rank"
@@ -55,8 +55,8 @@ ANNOTATION_RENEW: Final = f"{GROUP}/renew-from"
 # The IP that the pod had when it got its peer list, if that list contains names. If the pod has a
 # different IP now, it has a new sandbox. A list of IPs needs no such annotation.
 ANNOTATION_POD_IP: Final = f"{GROUP}/pod-ip"
-# The run of the job's own Redis server for which the pod got its peer list. After the loss of a
-# server, this annotation shows which pods still belong to the old run.
+# Identifies the run of the job's own Redis server that was current when the pod got its peer list.
+# After the loss of a server, this annotation shows which pods still belong to the old run.
 ANNOTATION_BROKER: Final = f"{GROUP}/broker"
 # Some variables of runtimes (core/render/runtimes) need the peer list in another form. Those
 # variables get their values from these annotations.
@@ -64,8 +64,8 @@ ANNOTATION_MASTER: Final = f"{GROUP}/master-addr"
 ANNOTATION_NODELIST: Final = f"{GROUP}/slurm-nodelist"
 ANNOTATION_MACHINES: Final = f"{GROUP}/oneflow-nodes"
 # The shape of the pod's containers, recorded before the containers started
-# (core/observed/shape.py). The shape consists of the fields of their spec whose changes restart a
-# container.
+# (core/observed/shape.py). The shape consists of those fields of the container specs
+# that make the kubelet restart a container when they change.
 ANNOTATION_SHAPE: Final = f"{GROUP}/container-shape"
 # How many terminations of the program the operator has counted. After a failure the launcher waits
 # until the operator has counted it, so that the program does not run again after its last permitted
@@ -83,9 +83,9 @@ ANNOTATION_ENDED: Final = f"{GROUP}/ended"
 # The engine with which the pod was created (spec.scheduling). Pods without an engine do not have
 # this annotation.
 ANNOTATION_ENGINE: Final = f"{GROUP}/scheduling-engine"
-# On a Workload of Kueue: a digest of the data from which the Workload was created.
+# On a Kueue Workload: a digest of the data from which the Workload was created.
 ANNOTATION_WORKLOAD: Final = f"{GROUP}/workload-digest"
-# Labels of Kueue on the DIJob: the LocalQueue, the WorkloadPriorityClass, and how many seconds the
+# Kueue's labels on the DIJob: the LocalQueue, the WorkloadPriorityClass, and how many seconds the
 # job may run (pkg/controller/constants in Kueue's source).
 KUEUE_GROUP: Final = "kueue.x-k8s.io"
 KUEUE_QUEUE: Final = f"{KUEUE_GROUP}/queue-name"
@@ -105,7 +105,7 @@ ANNOTATION_TEMPLATE: Final = f"{GROUP}/template-hash"
 # deleted (docs/decisions/069).
 ANNOTATION_RECORDED: Final = f"{GROUP}/recorded"
 
-# An annotation of Kubernetes: the container that kubectl uses if the user names none.
+# A Kubernetes annotation: the container that kubectl uses if the user names none.
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 
 # Users set this annotation on a DIJob. While a DIJob has this annotation, the operator updates the
@@ -124,7 +124,7 @@ LEGACY_TASK_TYPE: Final = "diengine/task-type"
 LEGACY_TASK_NAME: Final = "diengine/task-name"
 LEGACY_TASK_RANK: Final = "diengine/task-rank"
 LEGACY_REPLICAS: Final = "diengine/replicas"
-# The field of the status for objects that jobs post to the HTTP server. The name is
+# The status field that holds the objects that jobs post to the HTTP server. The name is
 # DI-orchestrator's.
 REPORTED: Final = "profilings"
 
@@ -191,7 +191,7 @@ RESERVED_ENV: Final = (
 ALL_REPLICAS: Final = "AllReplicas"
 RANK_0: Final = "Rank0"
 
-# Conditions of every pod's normal life cycle. None of them indicates a failure.
+# Conditions that are part of every pod's normal life cycle. None of them indicates a failure.
 ORDINARY_CONDITIONS: Final = (
     "PodReadyToStartContainers",
     "PodScheduled",
@@ -224,7 +224,7 @@ class Topology(StrEnum):
 
 @dataclass(frozen=True)
 class RuntimeTraits:
-    """The requirements that a runtime has for its jobs.
+    """A runtime's requirements for its jobs.
 
     Some of the runtime's variables depend on the peer list. They get their values from the pod
     annotations in `annotations`.
@@ -330,8 +330,8 @@ class EngineTraits:
     """What a job can ask of an engine.
 
     `queue`: spec.scheduling.queue selects one of the engine's queues. `topology` contains the
-    supported modes of spec.scheduling.topology. `own_group` contains the labels and annotations of
-    a pod template with which users put the pods into their own group.
+    supported modes of spec.scheduling.topology. `own_group` contains the labels and annotations
+    with which a pod template puts its pods into a group of the user's own.
     """
 
     queue: bool = False
@@ -434,7 +434,7 @@ class StallPolicy(StrEnum):
 
 
 class Activity(StrEnum):
-    """The activity on which a job spends its time. A job has one activity at each moment."""
+    """What a job is spending its time on. A job has exactly one activity at any time."""
 
     WAITING = "Waiting"
     STARTING = "Starting"

@@ -32,8 +32,8 @@ LAUNCH: Final = f"{BIN_DIR}/launch"
 # A path in the launcher's own image. All binaries in that image are in the root directory.
 INSTALL: Final = "/install"
 # Kubernetes' default grace period. The launcher waits this long between SIGTERM and SIGKILL, unless
-# the pod has a different grace period (run/launch.go, DIJOB_KILL_SECONDS). So a program has the
-# same time to save a checkpoint as it has when its pod is deleted.
+# the pod has a different grace period (run/launch.go, DIJOB_KILL_SECONDS). So a program has as
+# much time to save a checkpoint as it has when its pod is deleted.
 KILL_SECONDS: Final = 30
 # The launcher's variable for the pod's restart policy. With OnFailure, the launcher waits after a
 # failure until the operator has counted the failure (run/record.go). Older launchers do not wait.
@@ -41,6 +41,6 @@ RESTART_POLICY: Final = "DIJOB_RESTART_POLICY"
 # The launcher's exit code for a re-rendezvous (run/launch.go). The operator does not count this
 # exit as a failure.
 RENEWAL_CODE: Final = 85
-# The launcher's variable with the address of the operator's channel, and the pod's name and key
-# ("HOST:PORT POD KEY"). Only a pod without a gate has this variable.
+# The launcher's variable that holds the address of the operator's channel and the pod's name and
+# key ("HOST:PORT POD KEY"). Only a pod without a gate has this variable.
 CHANNEL: Final = "DIJOB_CHANNEL"

@@ -1,7 +1,7 @@
 """The kinds of objects that the operator uses, with their API paths and the required permissions.
 
-This module is the single list of permissions. A test compares it with the RBAC rules of the chart,
-so that the operator has exactly the permissions that it needs.
+This module is the single list of permissions. A test checks that the
+chart's RBAC rules grant exactly these permissions.
 """
 
 from collections.abc import Callable, Mapping
@@ -97,7 +97,8 @@ ISOLATING: Final = (replace(POLICIES, verbs="list watch patch"),)
 # The kinds of objects that belong to a job and that the operator reads together with the job's
 # pods, keyed by the field `kind`.
 CHILDREN: Final = {kind.name: kind for kind in (PODS, SERVICES, POLICIES)}
-# Additional permissions with Kueue: in the namespaces of the jobs, and in the whole cluster.
+# Additional permissions if the operator uses Kueue: in the namespaces of the jobs, and in the whole
+# cluster.
 QUEUEING: Final = (WORKLOADS, WORKLOAD_STATUS, LOCAL_QUEUES)
 QUEUEING_CLUSTER: Final = (CLUSTER_QUEUES, FLAVORS, WORKLOAD_PRIORITIES, POD_PRIORITIES)
 # The kinds of the engines' objects (core/render/scheduling), keyed by API version and kind, because

@@ -25,8 +25,8 @@ class Clock:
         return time.monotonic()
 
     def spread(self, seconds: float, share: float = 0.2) -> float:
-        """Return `seconds` with jitter of `share` in both directions. Without it, tasks that failed
-        at the same time would all retry at the same time.
+        """Return `seconds`, varied at random by up to the fraction `share` in either direction.
+        Without this jitter, tasks that failed at the same time would all retry at the same time.
         """
         return seconds * random.uniform(1 - share, 1 + share)
 

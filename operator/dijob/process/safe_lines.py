@@ -1,9 +1,9 @@
-"""Protects the log against text from outside.
+"""Protects the log against untrusted text.
 
-Log messages quote API errors, events, and the holder of a Lease, which users can choose. A line
-break in such a text could forge a log line, and control characters would reach the terminal of the
-person who reads the log. The formatter makes every record safe, so that the callers do not have to
-(docs/decisions/044).
+Log messages quote API errors, events, and the holder of a Lease, all of which can contain text
+chosen by users. A line break in such a text could forge a log line, and control characters would
+reach the terminal of the person who reads the log. The formatter makes every record safe, so that
+the callers do not have to (docs/decisions/044).
 """
 
 import copy

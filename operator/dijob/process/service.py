@@ -1,4 +1,4 @@
-"""Helpers for a process that serves HTTP: a log, a stop on signals, and probes.
+"""Helpers for a process that serves HTTP: logging, a shutdown on signals, and probes.
 
 The operator does not use this module, because its health also depends on kopf and its watches.
 """
@@ -31,8 +31,8 @@ def build_health_app(find_problem: Callable[[], str] = lambda: "") -> web.Applic
     """Return the application for probes.
 
     The application has a separate port, because its requests need no token. /livez fails while
-    `find_problem` returns a reason why a restart would help. By default, the probes check only that
-    the process responds.
+    `find_problem` returns a problem that a restart would fix. By default, the probes check only
+    that the process responds.
     """
 
     async def live(_: web.Request) -> web.Response:

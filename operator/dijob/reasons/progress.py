@@ -87,11 +87,11 @@ class AddressesReady(Reason):
         " that otherwise follows each restart of the operator",
     )
     NoRoom = problem(
-        "no rank of the job is running, and a rank below `minReplicas` found no node, or no room in"
-        " a quota, within `scheduleTimeoutSeconds`. If a quota is full, the job deletes all its"
-        " pods. Otherwise it deletes its pods that have a node, because other pods are waiting for"
-        " a node. It keeps its pods without a node, so that a cluster autoscaler adds nodes for"
-        " them. The message says when the job tries again",
+        "no rank of the job is running, and a rank that the job needs to reach `minReplicas` found"
+        " no node, or no room in a quota, within `scheduleTimeoutSeconds`. If a quota is full, the"
+        " job deletes all its pods. Otherwise it deletes its pods that have a node, because other"
+        " pods are waiting for a node. It keeps its pods without a node, so that a cluster"
+        " autoscaler adds nodes for them. The message says when the job tries again",
         "add nodes, raise the quota, request less, or lower `minReplicas`",
     )
     Publishing = waiting("the operator is writing the peer list to the pods")
@@ -169,7 +169,7 @@ class Running(Reason):
     Blocked = problem(
         "a rank cannot start: its image cannot be pulled, or its container crashes. The message"
         " quotes the cluster's reason",
-        "correct the image or the command; the log of the rank's pod says more",
+        "correct the image or the command; the log of the rank's pod has more details",
     )
     Begun = good("the job has started; the event says how long this took", event=EventType.NORMAL)
     Renewing = waiting("all ranks are restarting; AddressesReady says why")
@@ -198,7 +198,8 @@ class PeersReady(Reason):
     RankNotReady = problem(
         "a rank of a running job has crashed and is restarting, cannot start, is on a node that"
         " does not respond, or has been unready for a minute. A rank can be unready because its"
-        " readiness probe fails, or because its program runs without a peer that it waited for",
+        " readiness probe fails, or because its program gave up waiting for a peer and is still"
+        " running without it",
         f"{_HEALS}; if the problem recurs, read the log of the rank that the message names",
     )
     # Not a problem here, because the condition LauncherBypassed publishes the Warning.

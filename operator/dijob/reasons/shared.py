@@ -85,8 +85,8 @@ class GangScheduled(Reason):
     )
     NotSupported = problem(
         "the cluster ignores a field of `spec.scheduling`, so the operator creates no pod",
-        "suspend the job, enable the feature that the message names or remove the field, and resume"
-        " the job",
+        "suspend the job; enable the feature that the message names, or remove the field; then"
+        " resume the job",
     )
     GroupNameTaken = problem(
         "the name of the engine's object is taken by an object of another owner; the operator never"
@@ -110,7 +110,7 @@ class GangScheduled(Reason):
         "request less, lower `minReplicas`, or use another queue",
     )
     Deactivated = problem(
-        "the Workload of the job is deactivated, by an administrator or by Kueue (for example,"
+        "the job's Workload has been deactivated by an administrator or by Kueue (for example,"
         " because the job exceeded its execution time). Kueue does not admit it again by itself",
         "activate the Workload as the message says, or suspend and resume the job",
     )
@@ -167,7 +167,7 @@ class BrokerReady(Reason):
     Starting = waiting("the server's pod is being created")
     NotRunning = problem(
         "the server's pod cannot run; the message quotes the cluster's reason",
-        "if the reason is the image, set the chart value redis.image, or name your own server in"
+        "if the image is the cause, set the chart value redis.image, or name your own server in"
         " `messageQueue.host`",
     )
     NameTaken = problem(
