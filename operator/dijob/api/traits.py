@@ -29,9 +29,9 @@ class Immutable:
 
     why: str = "the running pods were created with the current value"
     in_part: bool = False
-    # True only for fields of the first release. The default of a field that is added later must not
-    # be hashed. Otherwise the hash would change, and an upgrade would report all running pods as
-    # outdated.
+    # True only for fields that existed in the first release. The default of a field that is added
+    # later must not be hashed. Otherwise the hash would change, and an upgrade would report all
+    # running pods as outdated.
     default_is_hashed: bool = False
 
 

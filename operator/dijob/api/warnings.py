@@ -25,9 +25,11 @@ NO_QUEUE_MESSAGE: Final = (
 
 
 def job_warnings(job: DIJob, *, queued: bool = False) -> tuple[Problem, ...]:
-    """Return all warnings about a job, without duplicates. `queued`: whether Kueue admits it."""
+    """Return all warnings about a job, without duplicates. `queued`: whether Kueue admits the
+    job.
+    """
     about = (_ignored_metadata, _other_runtime, _no_gpu, _unreadable_options)
-    # Several tasks can have the same problem in a field of the job.
+    # A problem in one of the job's own fields can be found once for each task.
     found = (
         problem for pod_set in job.pod_sets for look in about for problem in look(pod_set, job.spec)
     )
@@ -40,8 +42,10 @@ def job_warnings(job: DIJob, *, queued: bool = False) -> tuple[Problem, ...]:
 
 
 def _missing_queue(job: DIJob) -> Iterator[Problem]:
-    """Yield a problem if the job has the engine Kueue but names no queue. This is not an error,
-    because labels can change while the job runs, and the job must then still react to an eviction.
+    """Yield a problem if the job's engine is Kueue but the job names no queue.
+
+    This is not an error, because labels can change while the job runs, and the job must then still
+    react to an eviction.
     """
     if job.spec.scheduling.engine is Engine.KUEUE and not job.metadata.labels.get(KUEUE_QUEUE):
         yield Problem("spec.scheduling.engine", NO_QUEUE_MESSAGE)
@@ -58,7 +62,7 @@ def _other_manager(spec: Spec) -> Iterator[Problem]:
 
 def _ignored_metadata(pod_set: PodSet, _spec: Spec) -> Iterator[Problem]:
     """Yield the fields of the template's metadata that have no effect although a user may rely on
-    them. Fields that programs write, such as creationTimestamp, are accepted silently.
+    them. Fields that tools write, such as creationTimestamp, are accepted silently.
     """
     given = pod_set.template.metadata
     for field, value in (
@@ -77,7 +81,9 @@ def _ignored_metadata(pod_set: PodSet, _spec: Spec) -> Iterator[Problem]:
 
 
 def _other_runtime(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
-    """Yield a problem if the command is for a runtime whose variables the pods do not have."""
+    """Yield a problem if the command reads the variables of another runtime, which the pods do not
+    have.
+    """
     if pod_set.command.platform == Runtime.SLURM and spec.runtime is not Runtime.SLURM:
         yield Problem(
             "spec.runtime",

@@ -15,7 +15,8 @@ from dijob.core.render.quantities import is_quantity, parse_quantity
 
 # No container runs with less memory than this. A smaller amount probably lacks its suffix.
 _LEAST_MEMORY: Final = Decimal(4 * 2**20)
-# A number without a suffix most likely means Gi up to the first limit, and Mi up to the second.
+# A number without a suffix most likely means Gi if it is at most the first limit, and Mi if it
+# exceeds only the first.
 _MOST_GI: Final = 128
 _MOST_MI: Final = 2**20
 _BYTES: Final = re.compile(r"(\d+(?:\.\d+)?) ?([kmgtpe])(?:i?b|ib?)?", re.IGNORECASE)
@@ -52,7 +53,7 @@ def check_cpu(text: str | None) -> None:
 
 
 def check_command(command: Sequence[str]) -> None:
-    """Raise CliError (USAGE) if one argument is a command line that only a shell would split."""
+    """Raise CliError (USAGE) if the command is a single argument that needs a shell to split it."""
     if len(command) == 1 and len(command[0].split()) > 1:
         raise CliError(
             f"{shlex.quote(command[0])} is a single argument, and no shell splits it: write"

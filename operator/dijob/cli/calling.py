@@ -31,7 +31,7 @@ class Where:
 
 
 def call_client(where: Where, act: "Callable[[AsyncClient], Awaitable[Answer]]") -> Answer:
-    """Open a client, and return the result of `act`. Raises CliError."""
+    """Open a client, call `act` with it, and return the result. Raises CliError."""
     with client_errors():
         # Importing the client takes a third of a second, which is too long for `--help`.
         from dijob.client import AsyncClient
@@ -89,7 +89,7 @@ class Narrator:
 
     def __call__(self, job: "Job") -> None:
         line = in_words(job)
-        # A watch also delivers changes that the line does not show, such as a count of restarts.
+        # A watch also delivers changes that the line does not show, such as the restart count.
         if line != self._printed and not job.finished:
             self._printed = line
             echo(line, err=True)

@@ -1,5 +1,5 @@
-"""The commands of the CLI. Related commands share a module, and click runs the function
-NAME_command.
+"""The commands of the CLI. Related commands share a module. For the command NAME, click runs the
+function NAME_command.
 
 A module is imported only when its command is used, and imports the client and other heavy packages
 inside functions. Otherwise `--help` and shell completion would take a third of a second longer.
@@ -12,7 +12,7 @@ from typing import Final
 # them. The text is repeated here because listing the commands must not import their modules; a test
 # compares the two copies.
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
-    "run": ("run", "Create a job from an image and a command, with your code."),
+    "run": ("run", "Create a job from an image and a command, optionally with your code."),
     "apply": ("apply", "Create or update the objects in files with server-side apply."),
     "wait": ("wait", "Wait until a job ends, and exit with its outcome."),
     "watch": ("wait", "Show a live view of a job, its ranks and its events until the job ends."),

@@ -100,7 +100,7 @@ def _has_ended(body: Body) -> bool:
 
 
 def _describe_ended(body: Body) -> str:
-    """Return the message for an applied job that has already ended, with what to do next."""
+    """Return the message for an applied job that has already ended, including the next step."""
     name, phase = body["metadata"]["name"], body["status"]["phase"]
     return (
         f"dijob/{name} has ended ({phase}) and does not start again: run it again with"

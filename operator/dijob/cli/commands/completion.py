@@ -35,7 +35,7 @@ def completion_script(group: click.Command, shell: str) -> str:
 def complete_jobs(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Return the names of jobs that begin with `incomplete`.
+    """Return the job names that begin with `incomplete`.
 
     If the cluster cannot be queried, no names are offered: an error message would disturb the
     command line that the user is typing.
@@ -63,8 +63,8 @@ def complete_jobs(
 def completion_command(ctx: click.Context, shell: str) -> None:
     """Print the completion script for bash, zsh, fish or kubectl.
 
-    Commands, options and the names of jobs are completed. With `kubectl`, the output is the
-    program kubectl_complete-dijob, which kubectl's own completion calls for `kubectl dijob`.
+    The script completes commands, options and job names. With `kubectl`, the output is the program
+    kubectl_complete-dijob, which kubectl's own completion calls for `kubectl dijob`.
 
     \b
     Example:

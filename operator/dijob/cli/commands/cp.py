@@ -23,7 +23,7 @@ def cp_command(where: Where, source: str, target: str) -> None:
 
     Either FROM or TO is a path in a job, written NAME:[RANK:]PATH; the rank defaults to 0. The
     other argument is a local path. If the target is an existing folder or ends with /, the copy
-    keeps its name and is placed in that folder. Symbolic links are followed.
+    is placed in that folder, under the source's name. Symbolic links are followed.
 
     If the rank is running, tar runs in the rank's container through exec, so the image needs tar.
     If the rank is not running, a temporary pod with the job's image mounts the volume that contains

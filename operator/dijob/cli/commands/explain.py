@@ -1,4 +1,4 @@
-"""`kubectl dijob explain`: prints the explanation of dijob.cli.explain."""
+"""`kubectl dijob explain`: prints the explanation that dijob.cli.explain creates."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
 """`kubectl dijob scale`, `suspend`, `resume`, `restart` and `delete`.
 
-Most of a running job's spec cannot be changed, and an ended job does not start again. So a
-correction needs a new job of the same name, which `restart` creates. The new job cannot start while
+Most of a running job's spec cannot be changed, and an ended job does not start again. So correcting
+a job requires a new job with the same name, which `restart` creates. The new job cannot start while
 pods of the old job exist, so `delete` and `restart` wait until these pods are gone.
 """
 
@@ -227,7 +227,7 @@ suspend_command = _build_command(
     """Suspend jobs: delete their pods, and keep the jobs until they are resumed.
 
     The pods stop within their termination grace period. Other jobs can then use their capacity.
-    The jobs keep their ranks.
+    The suspended jobs keep their ranks.
 
     \b
     Example:

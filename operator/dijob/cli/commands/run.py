@@ -148,7 +148,7 @@ _JOB_OPTIONS = (
     click.option(
         "--backoff-limit",
         type=click.IntRange(min=0),
-        help="Number of restarts after failures before the job fails. Default: 3.",
+        help="How many restarts after failures are allowed before the job fails. Default: 3.",
     ),
     click.option(
         "--deadline",
@@ -211,7 +211,7 @@ def _job_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def run_command(
     context: click.Context, /, where: Where, name: str, command: Sequence[str], **given: Any
 ) -> None:
-    """Create a job from an image and a command, with your code.
+    """Create a job from an image and a command, optionally with your code.
 
     The command runs in each pod as written, without a shell. The ConfigMaps with the code are
     deleted with the job. The output of --dry-run is a starting point for your own manifest.
@@ -315,7 +315,7 @@ def _read_code(place: str) -> "Code":
 
 
 def _follow(where: Where, name: str, timeout: float | None) -> None:
-    """Print the logs until the job ends, and its state on stderr until it is running."""
+    """Print the logs until the job ends. Until the job is running, print its state on stderr."""
     narrate = Narrator()
 
     def seen(job: "Job") -> None:

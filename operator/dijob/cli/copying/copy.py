@@ -35,7 +35,7 @@ CHANGED = ("file changed as we read it", "removed before we read it")
 
 
 async def copy_from_rank(client: AsyncClient, source: places.RankPath, to: Path) -> Unpacked:
-    """Copy a path of a rank: from the rank's pod if the pod is running, else from the job's
+    """Copy a path from a rank: from the rank's pod if the pod is running, else from the job's
     volume.
     """
     async with locate_path(client, source) as (place, path):
@@ -46,10 +46,10 @@ async def copy_from_rank(client: AsyncClient, source: places.RankPath, to: Path)
 async def locate_path(
     client: AsyncClient, source: places.RankPath, *, writes: bool = False
 ) -> AsyncGenerator[tuple[ContainerPlace, str]]:
-    """Return a container in which the path of a rank exists, and the path in this container.
+    """Return a container that can access a rank's path, and the path in this container.
 
     If the rank's own container is running, it is returned. Otherwise a helper pod is created, and
-    is deleted when the context ends.
+    is deleted when the context exits.
     """
     job = await client.get(source.job)
     pods = await client.pods(job)
@@ -78,7 +78,7 @@ async def locate_path(
 async def _open_helper_pod(
     client: AsyncClient, body: places.Body
 ) -> AsyncGenerator[ContainerPlace]:
-    """Create a pod, and delete it when the context ends, even after Ctrl-C."""
+    """Create a pod, and delete it when the context exits, even after Ctrl-C."""
     namespace, name = client.namespace, body["metadata"]["name"]
     await client.connection.json(ClientRequest("POST", PODS.path(namespace), body))
     try:

@@ -57,12 +57,12 @@ def local_target(local: str, name: str) -> Path:
 
 
 def unpack_tar(stream: IO[bytes], to: Path, name: str) -> Unpacked:
-    """Write the members of the folder or file `name` to the path `to`, and read the whole stream.
+    """Extract the folder or file `name` to the path `to`, and read the stream to its end.
 
     Raises CliError if the archive is incomplete, or if a file or folder cannot be written. Also
     raises CliError if a member is outside `name`, or is neither a file nor a folder.
 
-    tarfile's own extraction filters are not used, because Python 3.11 of Debian 12 lacks them.
+    tarfile's own extraction filters are not used, because Debian 12's Python 3.11 lacks them.
     """
     members = files = size = 0
     try:

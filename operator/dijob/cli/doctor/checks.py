@@ -69,7 +69,7 @@ Findings = Sequence[tuple[str, Finding]]
 
 
 def run_checks(evidence: Evidence) -> Findings:
-    """Run all checks. If the job has no running processes, run only the checks that need none."""
+    """Run all checks, but skip the `live` checks if the job has no running processes."""
     added = ((one.check, found) for one in evidence.added for found in one.findings)
     return [*_run((*CHECKS, _SILENT), evidence), *added, *_run((_QUIET,), evidence)]
 

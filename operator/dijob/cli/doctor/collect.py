@@ -119,7 +119,7 @@ def is_status_stale(job: Job, pods: Sequence[RankPod]) -> bool:
 
 
 def left_alone(job: Job, pods: Sequence[RankPod], claim: Json | None) -> bool:
-    """Whether a claim of the namespace may be the reason why a problem of the job persists.
+    """Whether a problem of the job may persist because of a claim on the namespace.
 
     The release that serves the namespace writes both the claim and the status. So there are two
     cases in which the claim may be the reason. Either no operator has written the status since the
