@@ -37,10 +37,11 @@ class LauncherBypassed(Reason):
     """
 
     LauncherBypassed = problem(
-        "a program runs without the launcher, or the launcher could not pass the peers to a program"
-        " that has succeeded. Each pod may train alone. A program runs without the launcher if the"
-        " template has no `command`, or if `launcher` is Off and ditask has no `--platform`",
-        "do what the message says, see [the launcher](runtimes.md#the-launcher)",
+        "a program runs without the launcher, or a program has succeeded although the launcher"
+        " could not pass the peers to it. Each pod may train alone. A program runs without the"
+        " launcher if the template has no `command`, or if `launcher` is Off and ditask has no"
+        " `--platform`",
+        "do what the message says; see [the launcher](runtimes.md#the-launcher)",
         status=True,
     )
     Resolved = good("all programs know their peers", status=False)
@@ -52,8 +53,8 @@ class SpecWarning(Reason):
     """
 
     SpecWarning = problem(
-        "the message says what in the spec cannot be read or done as written, and what the operator"
-        " does instead",
+        "the message names the part of the spec that cannot be read or applied as written, and says"
+        " what the operator does instead",
         "do what the message says",
         status=True,
     )

@@ -1,4 +1,4 @@
-"""Reasons of the condition about the progress of the training."""
+"""Reasons for the condition about training progress."""
 
 from typing import Final
 
@@ -17,8 +17,9 @@ class ProgressStalled(Reason):
     """
 
     NoProgress = problem(
-        "the training has made no progress for `stallSeconds`. The message says since when and at"
-        " which iteration, and names the innermost functions of the main thread of each rank",
+        "the training has made no progress for `stallSeconds`. The message says when and at"
+        " which iteration progress stopped, and names the innermost functions of each rank's main"
+        " thread",
         _READ,
         status=True,
     )

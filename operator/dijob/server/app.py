@@ -66,7 +66,8 @@ class Server:
     async def guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Authenticate and authorize a request. Only the API description needs no token.
 
-        Unknown paths pass as well, so that their response is 404 and costs the API server nothing.
+        Requests for unknown paths skip both checks, so they get a 404 response without any request
+        to the API server.
         """
         if request.match_info.http_exception is not None or handler is describe_api:
             return await handler(request)
@@ -147,7 +148,8 @@ async def wrap_errors(request: web.Request, handler: Handler) -> web.StreamRespo
 async def count_response(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Count the response by its route.
 
-    A path contains the job, so a label with the path would create a series for each job.
+    The path identifies the job, so a label that contains the path would create a separate series
+    for each job.
     """
     with metrics.SECONDS.time():
         response = await handler(request)
@@ -157,14 +159,14 @@ async def count_response(request: web.Request, handler: Handler) -> web.StreamRe
 
 
 def success_response(message: str, data: Any = None) -> web.Response:
-    """Return a successful response in the form of di-server (pkg/server/types/types.go)."""
+    """Return a successful response in di-server's format (pkg/server/types/types.go)."""
     return web.json_response({"success": True, "code": 0, "message": message, "data": data})
 
 
 def error_response(
     refusal: RequestRejection, error: web.HTTPException | None = None
 ) -> web.Response:
-    """Return an error response in the form of di-server."""
+    """Return an error response in di-server's format."""
     body = {"success": False, "code": 1, "message": refusal.message, "data": None}
     headers = {"Allow": error.headers["Allow"]} if error and "Allow" in error.headers else {}
     if refusal.retry_after:

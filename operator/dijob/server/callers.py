@@ -27,9 +27,11 @@ ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 # for this long. The API server caches its own result for 10 s as well.
 KNOWN_SECONDS: Final = 10.0
 MOST_KNOWN: Final = 10_000
-# Limit for new tokens from one address, because each of them costs the API server two requests.
+# The rate of new tokens from one address is limited, because each new token costs the API server
+# two requests.
 UNKNOWN: Final = Rate(5.0, 50.0)
-# Limit for the requests of one person, because each of them costs a SubjectAccessReview.
+# The rate of requests from one person is limited, because each request costs a
+# SubjectAccessReview.
 ASKED: Final = Rate(20.0, 100.0)
 # Only names that match these patterns are used in the path of an API request. A "/" in a name could
 # lead to another namespace.

@@ -99,7 +99,7 @@ def build_document() -> dict[str, Any]:
     }
 
 
-# The form of di-server's responses, which clients of di-server expect.
+# The format of di-server's responses. Clients of di-server expect this format.
 _ANSWER: Final = {
     "type": "object",
     "required": ["success", "code", "message", "data"],

@@ -1,4 +1,4 @@
-"""Reports of a job's processes: progress and profilings, which the job's status stores.
+"""Reports from a job's processes: progress and profilings, which are stored in the job's status.
 
 Processes may report as often as they like, but each status write costs the API server a write of
 the whole job and wakes every watch. So progress is collected in memory and written rarely. If the
@@ -28,11 +28,11 @@ from dijob.server.sizes import MANAGER, TRIES, Sizes
 log = logging.getLogger(__name__)
 
 PROFILING_BYTES: Final = 4096
-# Limit for the profilings of one job, because each of them is written immediately.
+# The rate of profilings from one job is limited, because each profiling is written immediately.
 PROFILINGS: Final = Rate(0.1, 5.0)
 # The shortest time between two writes of one job's progress.
 PROGRESS_SECONDS: Final = 60.0
-# Limit for the progress writes of all jobs, by all replicas of the server.
+# The maximum rate of progress writes for all jobs together, shared by all replicas of the server.
 WRITES_PER_SECOND: Final = 2.0
 LOOK_SECONDS: Final = 0.5
 # Bounds the memory for reports that have not been written yet.
@@ -89,8 +89,8 @@ class Reports:
                 raise RequestRejection(
                     429, "too many jobs are reporting progress", PROGRESS_SECONDS
                 )
-            # Check now whether the job exists. The write of the report can be delayed by a minute,
-            # and the response can then no longer contain the error.
+            # Check now whether the job exists. The report may be written a minute later, when it is
+            # too late to return an error.
             await self._sizes.read(job)
         now = self._clock.monotonic()
         news = report.model_dump(exclude_none=True) | {"time": format_time(self._clock.now())}
@@ -144,11 +144,11 @@ class Reports:
         return first if first and first.due <= now else None
 
     def _put_back(self, waiting: PendingReport, due: float) -> None:
-        """Schedule a report again, merged with what has been reported in the meantime."""
+        """Schedule a report again, merged with any report that has arrived in the meantime."""
         newer = self._waiting.setdefault(str(waiting.job), waiting)
-        # A person's report has no uid, so it counts as a report about the same job. If two uids
-        # differ, the job was deleted and created again under the same name, and the old report is
-        # dropped.
+        # A person's report has no uid, so it is assumed to be about the same job as the other
+        # report. If two uids differ, the job was deleted and created again under the same name, and
+        # the old report is dropped.
         if newer.job == waiting.job or "" in (newer.job.uid, waiting.job.uid):
             since = newer.progress.model_dump(exclude_none=True)
             newer.progress = waiting.progress.model_copy(update=since)

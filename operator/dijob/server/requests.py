@@ -40,7 +40,7 @@ class ProgressRequest(BaseModel):
 
     @property
     def progress(self) -> Progress:
-        """The report in the form in which the job's status stores it."""
+        """The report in the format that is stored in the job's status."""
         return Progress(**self.model_dump(exclude_none=True))
 
 

@@ -124,8 +124,8 @@ def _parsed(body: Json, job: JobName) -> DIJob:
 def _check_size(body: Json, job: JobName, size: int) -> None:
     """Raise RequestRejection if the job cannot have this size.
 
-    The API server would also reject such a size, but the messages of this function name the job and
-    its limits.
+    The API server would also reject such a size, but this function's messages name the job and its
+    limits.
     """
     spec, phase = body["spec"], (body.get("status") or {}).get("phase")
     if body["metadata"].get("deletionTimestamp") or phase in ENDED:

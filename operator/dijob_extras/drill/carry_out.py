@@ -44,7 +44,9 @@ async def carry_out(
 
 
 async def _first_state(states: AsyncGenerator[Snapshot], victims: Victims) -> Job:
-    """Return the job once its pods are watched too. Raises CliError if a victim has changed."""
+    """Wait until the watches also show the pods, and return the job. Raises CliError if a victim
+    has changed.
+    """
     async for state in states:
         if forbidden := [one for one in state.unseen if 'resource "pods"' in one]:
             raise CliError(forbidden[0], Exit.REFUSED)

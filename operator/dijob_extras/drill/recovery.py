@@ -13,7 +13,7 @@ from dijob_extras.drill.victims import Victims
 
 
 class Stage(StrEnum):
-    """The stages of a recovery, in their order."""
+    """The stages of a recovery, in order."""
 
     DETECTION = "detection"
     RESTART = "restart"
@@ -49,7 +49,7 @@ class Recovery:
 
     @property
     def next_stage(self) -> Stage | None:
-        """The stage that the job has not reached yet; None if it has recovered."""
+        """The first stage that the job has not reached yet; None if it has recovered."""
         stages = [each for each in Stage if each is not Stage.PROGRESS or self.reports_progress]
         return next((each for each in stages if each not in self.seconds), None)
 

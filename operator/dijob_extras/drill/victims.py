@@ -123,7 +123,7 @@ def _of_node(gang: Gang, pods: Sequence[RankPod], node: str) -> Victims:
 
 
 def _restart_with(gang: Gang, lost: Sequence[int]) -> frozenset[int]:
-    """Return the other ranks that restart if the ranks `lost` are lost."""
+    """Return the other ranks that restart if the ranks in `lost` are lost."""
     if gang.renews_all_on_loss:
         return frozenset(range(gang.size)) - frozenset(lost)
     found, added = frozenset[int](), frozenset(lost)

@@ -20,7 +20,8 @@ DRAIN_SECONDS = 2
 # The exit codes of a shell for a command that is missing, and for one that cannot be executed.
 NOT_FOUND, NOT_RUN = 127, 126
 
-# The number of last output lines that show how a program ended, like a termination message.
+# How many of the last output lines are kept to show how a program ended, like a termination
+# message.
 KEPT_LINES = 40
 
 Line = Callable[[str], None]
@@ -55,7 +56,8 @@ class ProcessGroup:
         return not self._over
 
     async def run(self) -> int:
-        """Run the program, and return its status as subprocess does: a signal is a negative number.
+        """Run the program, and return its status. As in subprocess, a negative status stands for a
+        signal.
 
         When the program has exited, kill all processes that it has started, as when a container
         terminates.

@@ -14,8 +14,8 @@ from dijob.names import BASE_PORT
 # 127.0.0.2 is the placeholder of a completed rank in peer lists
 # (core/membership/address_list.py), so no rank may have it.
 FIRST = 3
-# Each run listens on this port of its address 127.N.0.1, so that a second run uses another N. The
-# kernel frees the port even if the run is killed.
+# Each run listens on this port at its own address, 127.N.0.1. A second run finds the port in use
+# and tries the next N. The kernel frees the port even if the run is killed.
 LOCK_PORT = BASE_PORT - 1
 RUNS = 64
 

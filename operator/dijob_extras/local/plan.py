@@ -33,7 +33,7 @@ MARK = "DIJOB_LOCAL_RUN"
 
 @dataclass(frozen=True)
 class Start:
-    """The program of one rank. `title` is the prefix of its lines."""
+    """The program of one rank. `title` is the prefix of its output lines."""
 
     rank: int
     title: str
@@ -128,7 +128,8 @@ def _plan_start(request: Request, gang: Gang, rank: int, listed: AddressList) ->
         member.name,
         words=tuple(paths.translated(word) for word in seen.command),
         # The job's variables override those of the machine, and the machine's variables take the
-        # place of the image's. The mark ends with a dot, so that rank 1 is not a prefix of rank 10.
+        # place of the image's. The mark ends with a dot, so that the mark of rank 1 is not a prefix
+        # of the mark of rank 10.
         env={**_machine_variables(), **env, **_python_path(env), MARK: f"{request.mark}-{rank}."},
         folder=_working_folder(pod_set.main_container, paths, own),
     )

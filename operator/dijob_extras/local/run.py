@@ -69,7 +69,7 @@ class Limits:
 
 
 class Run:
-    """Runs one job. `show` prints a line of a rank, or of the run itself (None)."""
+    """Runs one job. `show` prints a line of a rank or, for None, of the run itself."""
 
     def __init__(
         self, starts: Iterable[Start], ledger: LocalFailureAccount, limits: Limits, show: Print
@@ -80,8 +80,8 @@ class Run:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._pausing: set[int] = set()
         self._ends: asyncio.Queue[tuple[ProcessGroup, int] | LocalRunEnd] = asyncio.Queue()
-        # Ranks to restart. None of these ranks starts before all of them have exited. Otherwise, a
-        # rank of the new world could meet a rank of the old world.
+        # Ranks to restart. They start only after all of them have exited. Otherwise, a rank of the
+        # new world could meet a rank of the old world.
         self._again: set[int] = set()
         self._failures: dict[int, int] = {}
         self._interrupted = False
@@ -222,7 +222,7 @@ class Run:
 
     async def _end_all(self) -> None:
         """Send SIGTERM to all ranks, and SIGKILL after the grace period."""
-        # A rank that is waiting for its restart must no longer start.
+        # A rank that is still waiting to be restarted must not start.
         for rank in self._pausing:
             self._tasks[rank].cancel()
         grace = f"ranks that are still running are killed after {self._limits.grace:g} s"

@@ -74,7 +74,7 @@ def list_mounts(pod: Body, main: Body, more: list[Body]) -> Iterator[Mount]:
 
 
 def _normalize_path(path: str) -> str:
-    """Return a path without `..` and redundant slashes."""
+    """Return a path without `..` or redundant slashes."""
     # normpath keeps two slashes at the beginning, which POSIX treats specially.
     return posixpath.normpath(re.sub("^/+", "/", path))
 
@@ -84,12 +84,12 @@ def prepare_folders(
 ) -> Paths:
     """Create the folders of the mounts.
 
-    An emptyDir becomes an empty folder, and a ConfigMap or Secret of the same file becomes files.
-    `given` has folders for volumes that only a cluster provides. Raises CliError (USAGE) for any
-    other volume, and for two mounts at one path.
+    An emptyDir becomes an empty folder, and a ConfigMap or Secret in the job's file becomes a
+    folder of files. `given` contains folders for volumes that only a cluster provides. Raises
+    CliError (USAGE) for any other volume, and for two mounts at one path.
 
-    A mount inside another mount gets a separate folder, and the command's paths lead there. A
-    symbolic link in the outer mount is not used: the outer mount may be a folder of the user, and
+    A mount inside another mount gets a separate folder, and the command's paths lead there. No
+    symbolic link is created in the outer mount, because that mount may be the user's folder, and
     the link could remain there after the run.
     """
     found: dict[str, Path] = {}

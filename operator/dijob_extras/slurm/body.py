@@ -1,4 +1,4 @@
-"""Reads those commands of a batch script that are not steps.
+"""Reads the commands in a batch script that are not job steps.
 
 If a command sets variables or the working directory, the DIJob sets them too. Other commands have
 no counterpart in a DIJob. If they affect the program, they get a note with advice.
