@@ -94,7 +94,7 @@ def parsed(argv: Sequence[str]) -> tuple[Where, list[Path]]:
 
 
 def main() -> int:
-    """Exit code 1 with one message on an error."""
+    """Print one message and return exit code 1 on an error."""
     try:
         where, archives = parsed(sys.argv[1:])
         for one in imports(where, archives):

@@ -63,7 +63,7 @@ def _read(archive: tarfile.TarFile, name: str) -> bytes:
 
 
 def _apply(layer: tarfile.TarFile, found: Files) -> None:
-    """Apply a layer to the files of the layers below. `.wh.NAME` removes NAME of a layer below."""
+    """Apply a layer to the files of the layers below. `.wh.NAME` removes NAME from them."""
     new: Files = {}
     gone: list[str] = []
     for member in layer:
@@ -105,7 +105,7 @@ def debian_packages(status: str) -> Iterator[Json]:
 
 
 def python_package(metadata: str) -> Json:
-    """Return the package of a METADATA file, with its license."""
+    """Return the package that a METADATA file describes, with its license."""
     fields = email.parser.Parser().parsestr(metadata, headersonly=True)
     # https://packaging.python.org/en/latest/specifications/name-normalization
     name = re.sub(r"[-_.]+", "-", fields["Name"]).lower()
@@ -175,8 +175,8 @@ def bill(reference: str, archive: Path) -> Json:
 
 
 def main() -> int:
-    """Write the SBOMs of the images that the command line names. Images that the cache lacks are
-    built.
+    """Write the SBOMs of the images that the command line names. Images that are
+    not in the cache are built.
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(IMAGES)}")

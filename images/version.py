@@ -29,7 +29,7 @@ def with_version(text: str, pattern: str, version: str) -> str:
 
 
 def with_heading(changelog: str, version: str, day: date) -> str:
-    """Return the changelog with a heading of the version above the unreleased changes. The
+    """Return the changelog with a heading for the version above the unreleased changes. The
     changelog is unchanged for a version that ends in -dev or that already has a heading.
     """
     if version.endswith("-dev") or re.search(rf"(?m)^## {re.escape(version)} - ", changelog):
@@ -39,7 +39,7 @@ def with_heading(changelog: str, version: str, day: date) -> str:
 
 
 def main() -> int:
-    """Write the files, and print their names. Exit code 2 if the version has an invalid form."""
+    """Write the files, and print their names. Exit with code 2 if the version is malformed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("version")
     version = parser.parse_args().version

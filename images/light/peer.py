@@ -54,7 +54,7 @@ class World:
         return cls(rank, addresses, workers, topology)
 
     def endpoint(self, node: int) -> tuple[str, int]:
-        """Return the host and port on which a node ID listens."""
+        """Return the host and port on which the node with this ID listens."""
         rank, worker = divmod(node, self.workers)
         return self.addresses[rank].strip("[]"), FIRST_PORT + worker
 
@@ -63,7 +63,7 @@ class World:
         return range(self.rank * self.workers, (self.rank + 1) * self.workers)
 
     def dials(self, node: int) -> list[int]:
-        """Return the node IDs that a node ID dials, in its own pod and in others.
+        """Return the IDs of the nodes that this node dials, in its own pod and in others.
 
         DI-engine 0.5.3 joins two lists: the nodes of its own pod (ding/framework/parallel.py,
         topology_network) and those of other pods (ding/entry/cli_parsers/k8s_parser.py,
@@ -114,7 +114,7 @@ class Mesh:
             threading.Thread(target=self._serve, args=(node, connection), daemon=True).start()
 
     def _serve(self, node: int, connection: socket.socket) -> None:
-        """Read the greeting of a dialer, then wait until it leaves."""
+        """Read the greeting of a dialer, then wait until the dialer disconnects."""
         keep_alive(connection)
         try:
             with connection, connection.makefile("rb") as lines:
@@ -158,7 +158,7 @@ def keep_alive(connection: socket.socket) -> None:
 
 
 def say(text: str) -> None:
-    """Print a line with one write, so that the lines of threads are not mixed."""
+    """Print a line with one write, so that lines from different threads are not mixed."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
@@ -193,7 +193,9 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Run this pod's workers until the time is over and every connection has been up once."""
+    """Run this pod's workers until every connection has been up once, and then for the time that
+    the options set.
+    """
     options = arguments()
     end_on_term()
     try:

@@ -1,6 +1,6 @@
-// Stacks prints the stacks of a container's Python processes, with a line of JSON for each process. A line has the threads as
-// py-spy reports them, and the kernel function in which each thread sleeps. It runs as an ephemeral container that shares the
-// process namespace of the other container. Arguments NAME=VALUE select the processes that have these variables.
+// Stacks prints the stacks of a container's Python processes, with a line of JSON for each process. A line contains the threads
+// as py-spy reports them, and the kernel function in which each thread sleeps. Stacks runs as an ephemeral container that shares
+// the process namespace of the examined container. Arguments NAME=VALUE select the processes that have these variables.
 //
 // A separate program is needed because an image built from scratch has no shell to list processes. It also limits the time
 // and the output of each process.
@@ -67,8 +67,8 @@ func main() {
 	}
 }
 
-// pythons returns the sorted IDs of the processes that run Python and have all these variables in their environment. It includes
-// their zombies: children that have ended but have not been reaped.
+// pythons returns the sorted IDs of the processes that run Python and have all these variables in their environment. It also
+// returns the zombies among their children, which have ended but have not been reaped.
 func pythons(proc string, variables []string) []int {
 	var found []int
 	links, _ := filepath.Glob(proc + "/[0-9]*/exe")
@@ -85,7 +85,7 @@ func pythons(proc string, variables []string) []int {
 }
 
 // zombies returns the ended Python processes among the children of these processes. The kernel keeps only the name and
-// the parent of such a process, and neither its program nor its environment.
+// the parent of such a process, not its program or its environment.
 func zombies(proc string, parents []int) []int {
 	var found []int
 	files, _ := filepath.Glob(proc + "/[0-9]*/stat")
@@ -109,8 +109,8 @@ func stat(proc string, pid int) (string, string) {
 	return text[from+1 : to], text[to+2 : to+3]
 }
 
-// settled returns the letter of the state. A process that reads a file is in state D for a few milliseconds; this is no
-// problem. So state D is read a second time.
+// settled returns the letter of the state. A process that reads a file is in state D for a few milliseconds, which is
+// harmless. So if the first read returns D, the state is read a second time.
 func settled(proc string, pid int) string {
 	_, state := stat(proc, pid)
 	if state == "D" {

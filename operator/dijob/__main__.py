@@ -137,7 +137,7 @@ def _enum_option(
     show_default=True,
     help=(
         "Let Kueue admit the jobs that have the label kueue.x-k8s.io/queue-name. The operator then"
-        " watches the Workloads that it creates."
+        " creates Workloads for these jobs, and watches them."
     ),
 )
 @click.option(
@@ -159,7 +159,7 @@ def _enum_option(
     "--server-url",
     default="",
     metavar="URL",
-    help="URL of the HTTP server for running jobs (python -m dijob.server). Default: none.",
+    help="URL of the HTTP server that running jobs use (python -m dijob.server). Default: none.",
 )
 @click.option(
     "--channel",

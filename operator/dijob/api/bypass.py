@@ -1,8 +1,8 @@
 """Finds programs that run without the operator's launcher and do not know their peers.
 
 The launcher runs the template's `command`. Without the launcher, DI-engine gets no arguments from
-the job. Each pod may then train alone, even though every variable is set, and the job still
-succeeds. A program that reads the variables itself (those of torch or Slurm, or DI_NODES) needs no
+the job. Although every variable is set, each pod may then train alone, and the job still succeeds.
+A program that reads the variables itself (those of torch or Slurm, or DI_NODES) needs no
 launcher.
 """
 

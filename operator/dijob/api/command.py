@@ -59,7 +59,7 @@ class Command:
 
     @staticmethod
     def of(container: Mapping[str, Any]) -> "Command":
-        """Parse `command` and `args`, both optional, of a container in a pod template."""
+        """Parse the `command` and `args` of a container in a pod template. Both are optional."""
         words = _as_strings(container.get("command"))
         if not words:
             # The image's entry point runs, and the operator does not read images.
@@ -115,7 +115,9 @@ class _Seen:
         self._left = READ_LENGTH
 
     def may_read(self, words: Iterable[str]) -> bool:
-        """Count these words, and return whether the text is still within READ_LENGTH."""
+        """Count the characters of these words, and return whether the total so far is within
+        READ_LENGTH.
+        """
         self._left -= sum(map(len, words))
         self.too_long = self._left < 0
         return not self.too_long

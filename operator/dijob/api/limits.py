@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from dijob.api.problems import Problem
 
-# Validation rejects more than LEVELS levels, and no field of Kubernetes is nested nearly as deeply.
+# Validation rejects more than LEVELS levels, and no Kubernetes field is nested nearly as deeply.
 # Documents are cut only at KEPT_LEVELS, which is larger, so validation rejects every truncated
 # spec. pydantic stops at a depth of 200. KEPT_LEVELS must be well below this depth, because the
 # list or the event around an object adds some levels.

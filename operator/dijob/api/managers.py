@@ -1,8 +1,8 @@
 """The controller that manages a job (spec.managedBy), as for Kubernetes Jobs (KEP-4368).
 
 MultiKueue uses the field: it copies the job to another cluster, and mirrors the copy's status in
-the original job. The operator leaves such a job alone, whether its spec is valid or not. So the
-field is read from the raw object.
+the original job. If another controller manages a job, the operator leaves the job alone, whether
+its spec is valid or not. So the field is read from the raw object.
 """
 
 from collections.abc import Mapping

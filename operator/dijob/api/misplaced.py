@@ -70,8 +70,8 @@ _KEYS: Final = {
 
 
 def misplaced_key_warnings(job: DIJob, *, queued: bool = False) -> Iterator[Problem]:
-    """Yield a warning for each key of the DIJob that has an effect only on pods, and that the
-    template lacks. `queued` says whether the operator itself uses the keys of Kueue.
+    """Yield a warning for each key on the DIJob that has an effect only on pods and is missing from
+    a template. `queued` says whether the operator itself uses Kueue's keys.
     """
     for field, given in (
         ("labels", job.metadata.labels),

@@ -438,8 +438,8 @@ func (r *run) end(status syscall.WaitStatus) int {
 }
 
 // report logs why the program failed. It also writes the end of the log as the termination message, unless the program has
-// written a message itself. Without a message, the kubelet uses the end of the log, too. But the line that was written just
-// before the end may not be in the log yet. Without a record of the output, the message is left to the kubelet, because the
+// written a message itself. If there is no message, the kubelet uses the end of the log itself. But the line that was written
+// just before the end may not be in the log yet. Without a record of the output, the message is left to the kubelet, because the
 // program's own error may be more important than `why`.
 func (r *run) report(why string) {
 	env.Logf("%s", why)
@@ -455,9 +455,9 @@ func writeTerminationMessage(text string) {
 	}
 }
 
-// dueRenewal returns the oldest revision with which the program may run (annotation renew-from) if the program has an older
-// one; else "". A newer peer list alone does not require a restart: a rank is restarted only if an address to which it
-// connects has changed.
+// dueRenewal returns the oldest revision that the program may run with (annotation renew-from) if the program started with an
+// older one; otherwise it returns "". A newer peer list alone does not require a restart: a rank is restarted only if an address
+// to which it connects has changed.
 func (r *run) dueRenewal(said map[string]string) string {
 	from := said["renew-from"]
 	if env.Natural(from) > env.Natural(r.startedWith) {

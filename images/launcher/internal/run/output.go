@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// The size at which a file of the record is rotated. One to two times this size is kept, because the older file is dropped
+	// The size at which a record file is rotated. One to two times this size is kept, because the older file is dropped
 	// completely.
 	keptBytes = 512 << 10
 	// How long the launcher waits for more output after the program has ended. It waits if a process that the program left
@@ -46,7 +46,8 @@ func outputPaths(run string) (older, newer string) {
 	return filepath.Join(env.RunFolder(), run+".older"), filepath.Join(env.RunFolder(), run+".newer")
 }
 
-// newRecorder starts a new record; nil if the volume cannot be written. If the last run failed, its record is kept.
+// newRecorder starts a new record. It returns nil if the volume cannot be written to. If the last run failed, its record is
+// kept.
 func newRecorder(last *lastRun) *recorder {
 	older, newer := outputPaths(thisRun)
 	if last.hasFailed() {
@@ -68,7 +69,7 @@ func newRecorder(last *lastRun) *recorder {
 	return l
 }
 
-// writerFunc makes an io.Writer of a function that never fails.
+// writerFunc turns a function that never fails into an io.Writer.
 type writerFunc func(text []byte)
 
 func (f writerFunc) Write(text []byte) (int, error) {
@@ -77,7 +78,8 @@ func (f writerFunc) Write(text []byte) (int, error) {
 }
 
 // streams returns the files that the program gets as stdout and stderr. A terminal is passed through, because programs format
-// their output for it. If both were the same file, both get the same pipe, so that the order of the lines is kept.
+// their output for it. If the launcher's stdout and stderr are the same file, the program gets one pipe for both, so that the
+// order of the lines is kept.
 func (l *recorder) streams(out, err *os.File) (*os.File, *os.File) {
 	if l == nil {
 		return out, err
@@ -192,7 +194,8 @@ func (l *recorder) finish() {
 	l.done.Wait()
 }
 
-// tail returns the end of the record, with the length of a termination message from the log; "" if there is no record.
+// tail returns the end of the record, at most as much as the kubelet uses of the log as a termination message (tailBytes). It
+// returns "" if there is no record.
 func (l *recorder) tail() string {
 	if l == nil {
 		return ""

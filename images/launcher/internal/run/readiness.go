@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// The interval of the checks until the program is ready. After that the launcher checks each second.
+	// The interval between checks until the program is ready. After that, the launcher checks every second.
 	readyPoll = 200 * time.Millisecond
 	// The files that the program writes next to topology.json, one for each process that has started while peers were missing
 	// (images/dijob-runtime/dijob_runtime/hook/connected.py).
 	lackingFiles = "without-peers-*"
 )
 
-// readiness answers the kubelet's readiness probe. Its port is open as long as the program listens on its own port and none of
-// its processes started without its peers. The kubelet cannot check the second condition. A connection to the program's port
-// does not show whether it is met, because a proxy between the pods may accept every connection.
+// readiness answers the kubelet's readiness probe. The probe's port is open as long as the program listens on its own port and
+// no process of the program started without its peers. The kubelet cannot check the second condition. A connection to the
+// program's port does not show whether the peers are connected, because a proxy between the pods may accept every connection.
 type readiness struct {
 	address  string // to which the kubelet connects
 	program  string // on which the program listens; "" if that is not known

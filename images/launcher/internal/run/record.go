@@ -21,15 +21,16 @@ const (
 	// settings do not kill the container within this time.
 	confirmSeconds = 30
 	confirmPoll    = 50 * time.Millisecond
-	// The launcher logs what it is waiting for only after this time, because the operator usually responds sooner. It repeats
-	// the failed program's output then, not only at SIGTERM: Linux drops a SIGTERM that arrives before the launcher has a
-	// handler, and the kubelet sends no other before SIGKILL. The time is less than the shortest usual grace period, 2 s.
+	// The launcher logs what it is waiting for only after this time, because the operator usually responds sooner. At that
+	// point, it also repeats the failed program's output, even without a SIGTERM: Linux drops a SIGTERM that arrives before the
+	// launcher has a handler, and the kubelet sends no other before SIGKILL. The time is less than the shortest usual grace
+	// period, 2 s.
 	confirmLogAfter = 1500 * time.Millisecond
 	// The exit code of a program that was killed together with its launcher: 128 + SIGKILL.
 	killed = 137
 )
 
-// lastRun is what a launcher stores in the pod's volume about its program, for the next launcher of the container.
+// lastRun describes a run of the program. The launcher stores it in the pod's volume, for the next launcher of the container.
 type lastRun struct {
 	Counted int  `json:"counted"` // the highest ends-counted seen during the run, plus 1 if the run ended in a requested restart
 	Ended   bool `json:"ended"`
@@ -97,8 +98,8 @@ func (l *lastRun) storeCount(counted int) {
 	}
 }
 
-// end stores how the run has ended. The operator includes a requested restart in ends-counted. After such a restart, no
-// launcher waits until the operator has counted it, so the restart is added here.
+// end stores how the run ended. The operator includes a requested restart in ends-counted. The launcher that runs after such a
+// restart does not wait until the operator has counted it, so the restart is added here.
 func (l *lastRun) end(code int, renewal bool) {
 	if l == nil {
 		return
@@ -119,14 +120,16 @@ func (l *lastRun) code() int {
 	case !l.Ended:
 		return killed
 	case l.Code == 0:
-		// The program exited 0 and the kubelet restarted the container. The container is now ended before the program could run again.
+		// The program exited 0 and the kubelet restarted the container. The container is now being terminated before the
+		// program can run again.
 		return 128 + int(syscall.SIGTERM)
 	}
 	return l.Code
 }
 
-// awaitCount waits until the operator has counted the end of the previous run. If the container is ended instead, it returns
-// false and the exit code of that run. It repeats the program's output if the container is ended or the wait is long.
+// awaitCount waits until the operator has counted the end of the previous run. If the container is terminated before that, it
+// returns false and the exit code of that run. It repeats the program's output if the container is terminated or the wait is
+// long.
 func awaitCount(last *lastRun, signals <-chan os.Signal) (goOn bool, code int) {
 	began, said := time.Now(), false
 	limit := env.Seconds("DIJOB_CONFIRM_SECONDS", confirmSeconds)

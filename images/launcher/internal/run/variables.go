@@ -10,7 +10,7 @@ import (
 )
 
 // setListVariables sets the variables that depend on the peer list. The pod's annotations take precedence over the environment.
-// In the environment, envFrom, the image, or a kubelet with an older version of the pod may have set other values.
+// The environment may contain other values, set by envFrom, the image, or a kubelet that has an older version of the pod.
 func setListVariables(said map[string]string) {
 	number, list := env.NewestList(said)
 	nodes := strings.Split(list, ",")
@@ -44,9 +44,9 @@ func setRuntimeVariables(said map[string]string, size, world string) {
 	}
 }
 
-// setTaskVariables sets DI_<TASK>_NODES for each task, its part of DI_NODES. DIJOB_TASKS lists the tasks and their sizes in
-// rank order, e.g. "LEARNER 1 COLLECTOR 2". The last task gets all remaining ranks. The name "_" marks a task whose variable the
-// user has set: its ranks are skipped, and the variable is not changed.
+// setTaskVariables sets each task's variable DI_<TASK>_NODES to the task's part of DI_NODES. DIJOB_TASKS lists the tasks and
+// their sizes in rank order, e.g. "LEARNER 1 COLLECTOR 2". The last task gets all remaining ranks. The name "_" marks a task
+// whose variable the user has set: its ranks are skipped, and the variable is not changed.
 func setTaskVariables(nodes []string) {
 	words := strings.Fields(os.Getenv("DIJOB_TASKS"))
 	for i := 0; i+1 < len(words); i += 2 {
@@ -61,7 +61,7 @@ func setTaskVariables(nodes []string) {
 	}
 }
 
-// bracketed returns a peer list with IPv6 addresses in brackets, because DI-engine makes tcp://ADDRESS:PORT of each entry.
+// bracketed returns a peer list with IPv6 addresses in brackets, because DI-engine turns each entry into tcp://ADDRESS:PORT.
 func bracketed(list string) string {
 	if strings.Contains(list, "[") || !strings.Contains(list, ":") {
 		return list

@@ -24,10 +24,10 @@ type watcher struct {
 
 const (
 	lastLook = 30
-	// The operator recognizes a rank that has not joined its job by this prefix of the termination message
-	// (operator/dijob/core/observed/containers.py). The wording of both marks is an interface between versions.
+	// This prefix of the termination message tells the operator that a rank has not joined its job
+	// (operator/dijob/core/observed/containers.py). The wording of aloneMark and otherwiseMark is an interface between versions.
 	aloneMark = "dijob: this rank works alone: "
-	// The operator recognizes a program whose arguments conflict with the job by this prefix. The program writes the conflicts
+	// This prefix tells the operator that a program's arguments conflict with the job. The program writes the conflicts
 	// into this file next to topology.json (images/dijob-runtime/dijob_runtime/parallel.py).
 	otherwiseMark = "dijob: this program says otherwise: "
 	otherwiseFile = "says-otherwise"
@@ -58,7 +58,7 @@ func (w *watcher) warn() {
 			" protocol=\"ipc\", or its Python does not read PYTHONPATH (python -I, -E or -S, or a command that clears it)"
 		env.Logf("WARNING: this rank has not joined the job: %s", w.alone)
 	}
-	// These checks read /proc for every process, so they do not run each second.
+	// These checks read /proc for every process, so they do not run every second.
 	if w.looks == 5 || w.looks == lastLook {
 		w.warnAboutDitask()
 	}
@@ -123,7 +123,7 @@ func (w *watcher) warnAboutDitask() {
 	}
 }
 
-// blind matches the options with which Python ignores PYTHONPATH (-I, -E) or sitecustomize (-S).
+// blind matches the options that make Python ignore PYTHONPATH (-I, -E) or sitecustomize (-S).
 var blind = regexp.MustCompile(`^-[a-zA-Z]*[IES]`)
 
 // hasHook returns whether a Python process with this command line and environment loads the runtime hook. It loads the hook if
