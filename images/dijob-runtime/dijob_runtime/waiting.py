@@ -1,4 +1,4 @@
-"""Measures the share of its time that a training process waits for data from other processes."""
+"""Measures the share of time a training process spends waiting for data from other processes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import time
 from typing import Callable
 
-# The share is an average over about this time. Older time has less and less weight.
+# The share is averaged over about this time. The older a measurement, the less weight it has.
 AVERAGE_SECONDS = 30.0
 
 
@@ -19,7 +19,7 @@ class WaitMeter:
     `trains` is true once this process has trained. Only programs that get their data from other
     processes, or from a buffer, are measured (hook/distributer.py, hook/fetcher.py). The time
     before the first training step does not count, because more collectors would not shorten the
-    start. `values` are the newest measurements, by their names in the job's status.
+    start. `values` maps the names in the job's status to the newest measurements.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

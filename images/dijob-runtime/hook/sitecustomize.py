@@ -16,7 +16,7 @@ is valid Python 2.7, with types in comments, so that an older Python can import 
 
 import sys
 
-# The oldest version that DI-engine and dijob_runtime support.
+# The oldest Python version that DI-engine and dijob_runtime support.
 OLDEST = (3, 7)
 if sys.version_info >= (3, 4):
     from importlib.machinery import PathFinder
@@ -27,8 +27,8 @@ if TYPE_CHECKING:  # not at run time: importing typing takes milliseconds
     from types import ModuleType
     from typing import Any, Optional, Sequence
 
-# Maps each module that is patched on import to the module that has the `patch` function for it. A
-# patch is imported only when it is needed, so that other programs start fast.
+# For each module that is patched on import: the module that contains its `patch` function. A patch
+# is imported only when it is needed, so that other programs start fast.
 PATCHES = {
     "ding.entry.cli_ditask": "dijob_runtime.hook.ditask",
     "ding.framework.task": "dijob_runtime.hook.task",
@@ -61,7 +61,7 @@ PREPARED = {"ding": "dijob_runtime.hook.compat"}
 
 
 class Finder:
-    """Finder for the modules in PATCHES and PREPARED, with the loader that handles them."""
+    """Finds the modules in PATCHES and PREPARED, and wraps their loaders in Patching."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
@@ -150,7 +150,7 @@ def _run_in_python_2(folders):
     # file in this module's namespace. Keep a reference to this module, because Python 2 clears the
     # globals of a module that has no references.
     vars(sys)["dijob_sitecustomize"] = sys.modules.pop("sitecustomize")
-    imp.load_module("sitecustomize", *found)  # type: ignore[arg-type]  # a file of Python 2
+    imp.load_module("sitecustomize", *found)  # type: ignore[arg-type]  # a Python 2 file object
 
 
 if sys.version_info >= OLDEST:

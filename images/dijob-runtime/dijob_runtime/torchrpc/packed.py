@@ -18,7 +18,7 @@ import torch
 # Data of at least this size is sent as a tensor. torch has a separate channel for the memory of
 # tensors. This channel is faster for large data and slower for small data.
 TENSOR_BYTES = 256 * 2**10
-# The name of a function: in a pickle, a call of this function represents a tensor.
+# The name of the function whose call represents a tensor in a pickle.
 SLOT = "tensor_in_slot"
 
 
@@ -36,8 +36,8 @@ class Packed:
         return len(self.data) + tensors
 
     def for_gpus(self, gpus: Iterable[int]) -> Packed:
-        """Return this event in the form for a peer to which these GPUs send directly. Tensors on
-        other GPUs are copied to the CPU.
+        """Return this event as it is sent to a peer that receives directly from these GPUs. Tensors
+        on other GPUs are copied to the CPU.
         """
         if all(_goes_as_it_is(tensor, gpus) for tensor in self.tensors):
             return self

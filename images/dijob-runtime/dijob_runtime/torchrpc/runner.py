@@ -95,8 +95,8 @@ def _make_runner(
 
 
 def _sending_gpus(mq_type: str, flags: Flags) -> tuple[int, ...]:
-    """Return the GPUs that may send to other processes. There are none with torchrpc:cpu, or with
-    torchrpc if this process has no GPU. Exits with a message if the options do not fit this
+    """Return the GPUs that may send to other processes. The result is empty with torchrpc:cpu, and
+    with torchrpc if this process has no GPU. Exits with a message if the options do not fit this
     process.
     """
     torch = _register_queue()

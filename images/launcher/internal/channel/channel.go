@@ -134,9 +134,9 @@ func Open() *Channel {
 		Job:   strings.Join([]string{os.Getenv("DI_JOB_NAMESPACE"), os.Getenv("DI_JOB_NAME"), os.Getenv("DI_JOB_ID")}, "/"),
 		IP:    os.Getenv("DI_POD_IP"),
 		State: Waiting,
-		// The response to the previous launcher of this container lets the program restart while the operator is down. It also
-		// tells a restarted operator what the operator had requested before its restart. The operator verifies the response
-		// like an annotation.
+		// The response to the previous launcher of this container lets the program restart while the operator is down. The
+		// channel also sends this response to the operator, so that a restarted operator learns what it had requested before
+		// its restart. The operator verifies the response like an annotation.
 		Said: env.StoredResponse(),
 		Dial: func() (net.Conn, error) { return dialer.Dial("tcp", words[0]) },
 		Keep: store,
@@ -173,7 +173,8 @@ func (c *Channel) Close() {
 	}
 }
 
-// store writes the newest response for the next launcher of this container. If the volume is full, that launcher asks the operator.
+// store writes the newest response for the next launcher of this container. If this fails because the volume is full, that
+// launcher asks the operator.
 func store(_ map[string]string, body []byte) {
 	if os.WriteFile(env.SaidPath()+".new", body, 0o644) == nil {
 		os.Rename(env.SaidPath()+".new", env.SaidPath())
@@ -235,8 +236,8 @@ func (c *Channel) Said() map[string]string {
 	return maps.Clone(c.said)
 }
 
-// Connected returns whether there is a connection to the operator. The connection may already have been lost some seconds ago
-// without being noticed.
+// Connected returns whether there is a connection to the operator. If the connection is lost, the result may stay true for some
+// seconds, until the loss is noticed.
 func (c *Channel) Connected() bool {
 	if c == nil {
 		return false

@@ -21,7 +21,7 @@ type given struct {
 	plain  bool // --help and the like
 }
 
-// known maps the options that are read to their keys in `given`.
+// known maps each option that readOptions reads to its key in `given`.
 var known = map[string]string{
 	"--platform": "platform", "--topology": "topology", "--parallel-workers": "workers", "--ports": "ports",
 	"--labels": "labels", "--node-ids": "ids", "--attach-to": "attach", "--mq-type": "mq", "--mq_type": "mq",
@@ -53,7 +53,7 @@ func Run(words []string) int {
 	return becomeDitask(real, call.queue, call.words)
 }
 
-// call is how the image's ditask is run.
+// call describes how the image's ditask is run.
 type call struct {
 	words   []string       // its arguments
 	queue   string         // the message queue; "" if it does not matter
@@ -188,8 +188,8 @@ func (users given) ownWorld() string {
 	return ""
 }
 
-// needsNoPeers returns whether ditask needs no connection from the job. This is the case if the user has disabled connections
-// or passed the addresses to connect to, or if the job has only one rank.
+// needsNoPeers returns whether ditask needs none of the connections that the job would configure. This is the case if the user
+// has disabled connections or passed the addresses to connect to, or if the job has only one rank.
 func (users given) needsNoPeers() bool {
 	return users.values["topology"] == "alone" || users.values["attach"] != "" || !strings.Contains(os.Getenv("DI_NODES"), ",")
 }
@@ -284,7 +284,8 @@ func valueOr(value, otherwise string) string {
 // and not paths, because this program's directory can have several names (/run, /var/run).
 func imagesDitask() string {
 	own, _ := os.Stat("/proc/self/exe")
-	// If /proc cannot be read, this comparison still recognizes the program. Otherwise it would execute itself forever.
+	// If /proc cannot be read, this comparison still recognizes the program. Otherwise the program would execute itself
+	// forever.
 	called, _ := os.Stat(filepath.Join(env.BinFolderOf(os.Args[0]), "ditask"))
 	for _, folder := range filepath.SplitList(os.Getenv("PATH")) {
 		path := filepath.Join(valueOr(folder, "."), "ditask")

@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// LogTo is where messages are written. It is the container's log; a recorder adds its own copy.
+// LogTo is where messages are written. It is the container's log; if there is a recorder, it also receives each message.
 var LogTo io.Writer = os.Stderr
 
 // Logf writes a line to the container's log.

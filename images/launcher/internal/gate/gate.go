@@ -34,8 +34,8 @@ type waiting struct {
 }
 
 // Run waits until the job's peer list contains this pod's own address, so that the main container starts with correct
-// addresses. It runs in an init container of the main container's image, so the image is already on the node when the gate
-// opens. No rank starts later than the others because of a pull.
+// addresses. It runs in an init container that uses the main container's image, so the image is already on the node when the
+// gate opens. No rank starts later than the others because of a pull.
 func Run([]string) int {
 	go endOnSignal(env.Received)
 	// Init containers run again only in a new sandbox. Programs that ran in the old sandbox were lost with it, and have not
@@ -96,7 +96,7 @@ func (w *waiting) wait() error {
 	return nil
 }
 
-// newWaiting returns a gate for this pod, or an error that names the wrong variable.
+// newWaiting returns a gate for this pod, or an error that names the missing or invalid variable.
 func newWaiting() (*waiting, error) {
 	rank, err := strconv.Atoi(os.Getenv("DI_RANK"))
 	if err != nil || rank < 0 {
@@ -110,8 +110,8 @@ func newWaiting() (*waiting, error) {
 	return &waiting{rank: rank, address: address, topology: topology, lookup: net.LookupHost, out: os.Stdout}, nil
 }
 
-// isListed returns whether the peer list contains this pod's current address. It is not enough that there is a list. In a new
-// sandbox, the pod has another IP, but its annotation still contains the old one.
+// isListed returns whether the peer list contains this pod's current address. A list alone is not enough. In a new sandbox, the
+// pod has another IP, but its annotation still contains the old one.
 func (w *waiting) isListed() bool {
 	w.named, w.host, w.unknown = "", "", ""
 	_, list := env.NewestList(env.Annotations())
@@ -127,8 +127,8 @@ func (w *waiting) isListed() bool {
 	return w.named == w.address && w.serviceHasRecords(ranks)
 }
 
-// resolves returns whether this rank's name resolves to this pod and all names to which the rank connects resolve. The gate
-// must check this, because NNG never retries a name that did not resolve.
+// resolves returns whether this rank's name resolves to this pod, and whether all names to which the rank connects can be
+// resolved. The gate must check this, because NNG never retries a name that did not resolve.
 func (w *waiting) resolves(ranks []string) bool {
 	w.unknown = w.host
 	if addresses, err := w.lookup(w.host); err != nil || !slices.Contains(addresses, w.address) {

@@ -11,7 +11,7 @@ import (
 )
 
 // Run copies this program into the volume and creates its other names. Each file is renamed into place, so that install never
-// leaves half a file and never writes to a running program. install runs again in a new sandbox of the pod, when the volume
+// leaves half a file and never writes to a running program. In a new sandbox of the pod, install runs again, and the volume
 // still has the files.
 func Run([]string) int {
 	syscall.Umask(0o022) // the main container may run as another user

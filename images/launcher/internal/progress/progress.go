@@ -23,7 +23,7 @@ import (
 const (
 	// The name of each file, without the process ID at its end.
 	files = "progress"
-	// In practice, no more processes than this report at the same time. The file of a process remains after the process has
+	// In practice, at most this many processes report at the same time. The file of a process remains after the process has
 	// ended. Only the newest files are read.
 	mostFiles = 64
 	mostBytes = 4096
@@ -38,7 +38,7 @@ type Report struct {
 	Signal         *float64 `json:"signal,omitempty"`
 	WaitingPercent *int64   `json:"waitingPercent,omitempty"`
 	BufferPercent  *int64   `json:"bufferPercent,omitempty"`
-	// How many seconds the progress had stood still when the report was sent.
+	// For how many seconds the progress had stood still when the report was sent.
 	IdleSeconds int64 `json:"idleSeconds"`
 	// When the progress last changed; it is not sent, because the clocks of nodes differ.
 	moved time.Time
@@ -164,7 +164,7 @@ func clean(report *Report) {
 	}
 }
 
-// merge sets the values in `into` that a newer report has.
+// merge updates `into` with the values that a newer report contains.
 func merge(into, newer *Report) {
 	for _, pair := range [][2]**int64{
 		{&into.Iteration, &newer.Iteration}, {&into.EnvStep, &newer.EnvStep},

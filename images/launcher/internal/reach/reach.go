@@ -27,8 +27,8 @@ const (
 	unreachableExit = 3
 )
 
-// Run does the check for programs that connect without ditask. The launcher's ditask does the same check before it starts. The
-// arguments are TOPOLOGY PORT WORKERS [ATTACH], or `redis HOST PORT`.
+// Run does the check for programs that connect without ditask. The launcher's ditask does the same check before it starts the
+// image's ditask. The arguments are TOPOLOGY PORT WORKERS [ATTACH], or `redis HOST PORT`.
 func Run(words []string) int {
 	targets, err := parseArguments(words)
 	if err != nil {
@@ -113,8 +113,8 @@ func AttachedTargets(links string) []Target {
 	return found
 }
 
-// Check tries until all targets are reached, for at most DIJOB_REACH_SECONDS. If some are not, it returns an error that names
-// them and what to check.
+// Check tries until all targets are reached, for at most DIJOB_REACH_SECONDS. If some cannot be reached, it returns an error
+// that names them and says what to check.
 func Check(targets []Target) error {
 	bound := env.Seconds("DIJOB_REACH_SECONDS", 60)
 	err := reachWithin(targets, bound)
@@ -129,7 +129,7 @@ func Check(targets []Target) error {
 		os.Getenv("DI_RANK"), err, bound.Seconds(), look)
 }
 
-// Report writes an error of Check to the log and to the termination message, which the job's status quotes.
+// Report writes an error from Check to the log and to the termination message, which the job's status quotes.
 func Report(err error) {
 	env.Logf("%v", err)
 	// Outside a container this file does not exist, and it must not be created there.
@@ -139,19 +139,19 @@ func Report(err error) {
 	}
 }
 
-// unreachedError lists targets that are not reached, and the reason for each.
+// unreachedError lists targets that could not be reached, and the reason for each.
 type unreachedError struct {
 	targets []Target
 	reasons []error
 }
 
-// reachWithin returns an unreachedError if some targets are not reached within the limit.
+// reachWithin returns an unreachedError if some targets could not be reached within the limit.
 func reachWithin(targets []Target, bound time.Duration) error {
 	begin, said := time.Now(), time.Time{}
 	for {
 		left := bound - time.Since(begin)
-		// At most 3 s for each attempt: the kernel repeats a lost SYN after 1 s. At least 1 s even in the last round, because a
-		// slow peer is not an unreachable one.
+		// At most 3 s for each attempt: the kernel retransmits a lost SYN after 1 s. At least 1 s even in the last round,
+		// because a slow peer is not an unreachable one.
 		lost := connectAll(targets, max(time.Second, min(3*time.Second, left)))
 		left = bound - time.Since(begin)
 		if len(lost.targets) == 0 {
@@ -169,7 +169,7 @@ func reachWithin(targets []Target, bound time.Duration) error {
 	}
 }
 
-// connectAll tries each target once. It returns those that are not reached.
+// connectAll tries each target once. It returns those that could not be reached.
 func connectAll(targets []Target, patience time.Duration) (lost unreachedError) {
 	answers := make([]error, len(targets))
 	slots, all := make(chan struct{}, parallel), sync.WaitGroup{}
@@ -189,9 +189,9 @@ func connectAll(targets []Target, patience time.Duration) (lost unreachedError) 
 	return lost
 }
 
-// connect connects once, and returns an error if the target is not reached. A peer that refuses the connection counts as
-// reached, because its program may not listen yet and NNG retries it. A Redis server must accept it. A listening NNG is not
-// affected by a connection that is closed at once.
+// connect connects once, and returns an error if the target could not be reached. A peer that refuses the connection counts as
+// reached, because its program may not be listening yet and NNG retries it. A Redis server must accept it. A listening NNG is
+// not affected by a connection that is closed at once.
 func (t Target) connect(patience time.Duration) error {
 	link, err := net.DialTimeout("tcp", t.Address(), patience)
 	if err != nil {
@@ -216,7 +216,7 @@ func isThere(err error) bool {
 		errors.Is(err, syscall.ECONNABORTED)
 }
 
-// reasonOf returns only the reason of a network error, without the addresses, which the message already contains.
+// reasonOf returns only the reason for a network error, without the addresses, which the message already contains.
 func reasonOf(err error) error {
 	var number syscall.Errno
 	var name *net.DNSError

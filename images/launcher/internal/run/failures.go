@@ -23,7 +23,7 @@ const (
 type startError struct {
 	program string
 	reason  error
-	code    int // the launcher's exit code, as of a shell
+	code    int // the launcher's exit code, the same as a shell's
 }
 
 func (e *startError) Error() string {
@@ -50,8 +50,8 @@ func explainStart(name, path string, err error) *startError {
 	return explained(notExecutable, errors.Unwrap(err))
 }
 
-// notLoaded says what is missing for a program whose file exists. The kernel reports ENOENT for the interpreter or the
-// loader, too, and does not say which file it means.
+// notLoaded says what is missing for a program whose file exists. The kernel also reports ENOENT for a missing interpreter or
+// loader, and does not say which file it means.
 func notLoaded(path string) error {
 	line := env.FirstLine(path)
 	interpreter, isScript := strings.CutPrefix(line, "#!")

@@ -27,7 +27,7 @@ const (
 	endPoll = 20 * time.Millisecond
 	// How often a connected launcher looks for a new list in the kubelet's file, in ticks.
 	connectedTicks = 10
-	// The key of a request for stacks in the operator's messages.
+	// The key under which the operator's messages contain a request for stacks.
 	stacksKey = "stacks"
 	// Where the processes of the program write their progress (images/dijob-runtime/dijob_runtime/progress.py).
 	progressVariable = "DIJOB_PROGRESS"
@@ -71,11 +71,12 @@ func Launch(command []string) int {
 			fmt.Fprintln(os.Stderr, "dijob:", err)
 			return 1
 		}
-		// The channel is opened first, because the operator must see that this launcher runs, whatever it is waiting for.
+		// The channel is opened first, because the operator must see that this launcher is running, whatever it is waiting for.
 		r.channel = channel.Open()
 	}
 	again, last := r.own && startsAgain(), readLastRun()
-	// This wait comes first: if the operator ends the job because of the last failure, the program must not start again.
+	// This wait comes before the wait for a peer list: if the operator ends the job because of the last failure, the program
+	// must not start again.
 	if again && last.hasFailed() {
 		if goOn, code := awaitCount(last, r.signals); !goOn {
 			return code
@@ -351,7 +352,7 @@ func (r *run) sendToAll(which syscall.Signal) {
 func (r *run) killAll() { r.sendToAll(syscall.SIGKILL) }
 
 // tick runs every second. It checks for processes that bypass the launcher, and for a new peer list. A connected operator sends
-// each list, so the kubelet's file matters only if the connection has just been lost unnoticed.
+// each list, so the kubelet's file matters only if the connection has just been lost and the loss has not been noticed yet.
 func (r *run) tick() {
 	if hasEnded(r.child) {
 		return
@@ -392,8 +393,8 @@ func (r *run) check() {
 	r.updateTopology(said)
 	r.record.storeCount(env.Natural(said["ends-counted"]))
 	if number := r.dueRenewal(said); number != "" && r.renewing == "" {
-		// A rank to which this one connects has a new address, and the program would never learn it: NNG keeps dialing the
-		// old one. So the program is ended, and the kubelet restarts the container with the new peer list.
+		// A rank to which this one connects has a new address. The program would never learn of it, because NNG keeps dialing
+		// the old one. So the program is stopped, and the kubelet restarts the container with the new peer list.
 		r.renewing = number
 		env.Logf("the peer list has changed (revision %s, the program has %s): the program is stopped and restarted with the new list",
 			number, r.startedWith)
@@ -402,9 +403,9 @@ func (r *run) check() {
 	}
 }
 
-// end returns the container's exit code. Before that, it waits for the end of all processes that have received a terminating
-// signal. When PID 1 exits, the kernel kills all other processes at once. But a shell may have died of TERM while the user's
-// program below it is still saving its state.
+// end returns the container's exit code. It first waits until all processes that have received a terminating signal have ended.
+// When PID 1 exits, the kernel kills all other processes at once. But a shell may have died of TERM while the user's program
+// below it is still saving its state.
 func (r *run) end(status syscall.WaitStatus) int {
 	code := status.ExitStatus()
 	if status.Signaled() {
@@ -423,7 +424,7 @@ func (r *run) end(status syscall.WaitStatus) int {
 	}
 	if r.renewing == "" {
 		// The program succeeded, but possibly without its peers. This must not go unnoticed. A message that the program has
-		// written itself is kept. After a failure, the error is more important than the verdict.
+		// written itself is kept. After a failure, the verdict is not written, because the error is more important.
 		if verdict := r.watcher.verdict(); code == 0 && verdict != "" && env.Read(env.TerminationLog()) == "" {
 			writeTerminationMessage(verdict)
 		}
@@ -431,8 +432,8 @@ func (r *run) end(status syscall.WaitStatus) int {
 		return code
 	}
 	// This termination message tells the operator that the restart was requested and is not a failure. It is written last,
-	// because a program that ends on TERM may write its own message before. Its wording is an interface between versions
-	// (operator/dijob/core/observed/containers.py).
+	// because the program may write its own message when it ends on TERM. The launcher and the operator may have different
+	// versions, so the wording is an interface (operator/dijob/core/observed/containers.py).
 	writeTerminationMessage("dijob: renewal, list " + r.renewing + "\n")
 	return renewalExit
 }

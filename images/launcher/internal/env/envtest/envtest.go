@@ -18,7 +18,7 @@ type Pod struct {
 	log    bytes.Buffer
 }
 
-// New returns the pod of a test. Variables of this machine that the launcher reads are unset.
+// New returns a Pod for a test. Variables of this machine that the launcher reads are unset.
 func New(t *testing.T) *Pod {
 	t.Helper()
 	p := &Pod{Folder: t.TempDir()}
@@ -52,7 +52,7 @@ func (p *Pod) Shows(t *testing.T, annotations map[string]string) {
 	p.Writes(t, "pod/annotations", text.String())
 }
 
-// Writes creates a file of the volume, which may be executed.
+// Writes creates an executable file in the volume.
 func (p *Pod) Writes(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(p.Folder, name)
