@@ -1,5 +1,5 @@
-"""`make matrix`: the tests on the newest and the oldest Kubernetes that README promises, and on
-IPv6 and dual stack.
+"""`make matrix`: the tests on the newest and the oldest Kubernetes that the README promises, and
+on IPv6 and dual stack.
 
 Prints a table, stores the results in bench/results/matrix.json, and writes the table of
 docs/install.md from them. ROWS="oldest ipv6" runs some rows and keeps the results of the others.

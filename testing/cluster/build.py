@@ -50,7 +50,7 @@ class Release:
     version: str
     sources: Path
     programs: tuple[str, ...]  # in the single binary
-    cold_seconds: int  # seconds of a build on 2 cores with an empty Go cache
+    cold_seconds: int  # build time on 2 cores with an empty Go cache
     # Feature gates that are off by default, and the API that they need: gang scheduling with
     # PodGroups (docs/queues.md).
     gates: tuple[str, ...] = ()
@@ -71,8 +71,8 @@ NEWEST = Release(
     gates=("GenericWorkload",),
     apis=("scheduling.k8s.io/v1beta1",),
 )
-# The oldest version that README promises, for the control plane only. Its helm is that of the
-# newest version.
+# The oldest version that the README promises, for the control plane only. It uses the helm that is
+# built for the newest version.
 OLDEST = Release("v1.30.14", HERE / "bin-1.30", CONTROL_PLANE, 240)
 RELEASES = {release.minor: release for release in (NEWEST, OLDEST)}
 
@@ -122,7 +122,9 @@ def target(release: Release | None = None) -> Path:
 
 
 def build(progress: Progress, release: Release | None = None) -> Path:
-    """Return the folder of the binaries; build them if they are missing (cold_seconds)."""
+    """Return the folder of the binaries. If they are missing, build them (with an empty Go cache,
+    this takes `cold_seconds`).
+    """
     release = release or chosen()
     folder = target(release)
     if folder.exists():
@@ -155,7 +157,7 @@ def remove_old_builds() -> None:
 
 
 def _build(go: str, release: Release, output: Path, progress: Progress) -> None:
-    """Build all programs of a release, without the links."""
+    """Build all programs of a release. The caller creates the symlinks to cluster-bin."""
     compiler = _Compiler(go, ldflags(release), output, progress)
     if release == NEWEST:
         compiler.compile(release.sources, MAIN)

@@ -1,4 +1,6 @@
-"""The cgroup directories of a cluster's nodes: creation, processes, removal, in every hierarchy."""
+"""Creates and removes the cgroup directories of a cluster's nodes in every hierarchy, and lists
+their processes.
+"""
 
 import contextlib
 import os
@@ -78,7 +80,7 @@ def _tree(base: Path) -> list[Path]:
 
 def remove(path: str) -> list[Path]:
     """Remove /path and everything below it from every hierarchy. Return the directories that could
-    not be removed, because they have processes.
+    not be removed because they still contain processes.
     """
     kept = []
     for top in hierarchies():

@@ -25,7 +25,9 @@ FILE = "cluster.json"
 
 @dataclass(frozen=True)
 class Cluster:
-    """One cluster. As a context manager, it is removed at the end."""
+    """One cluster. If it is used as a context manager, the cluster is removed at the end of the
+    block.
+    """
 
     name: str
     mode: str  # EMBEDDED, CONTROL_PLANE or KIND
@@ -64,7 +66,7 @@ class Cluster:
 
     @property
     def logs(self) -> Path:
-        """The folder of the programs' logs, NAME.log."""
+        """The folder with the log of each program, NAME.log."""
         return self.state / "logs"
 
     @property
@@ -81,7 +83,9 @@ class Cluster:
         return {"KUBECONFIG": str(self.kubeconfig), "PATH": path}
 
     def run_kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 60) -> str:
-        """Run kubectl as admin. Return its output; raise ClusterError with it if kubectl fails."""
+        """Run kubectl as admin. Return its output; if kubectl fails, raise ClusterError with the
+        output.
+        """
         argv = [str(self.kubectl), f"--kubeconfig={self.kubeconfig}", *arguments]
         return run(argv, stdin=stdin, env={**os.environ, **self.env()}, timeout=timeout)
 
@@ -173,8 +177,8 @@ class Cluster:
         stop(require(self.state, name), sig, timeout)
 
     def signal_component(self, name: str, sig: signal.Signals) -> None:
-        """Send a signal to a program, e.g. SIGSTOP and SIGCONT to freeze and continue the
-        apiserver.
+        """Send a signal to a program, e.g. SIGSTOP to freeze the apiserver and SIGCONT to resume
+        it.
         """
         os.kill(require(self.state, name).pid, sig)
 

@@ -120,7 +120,7 @@ class ControlPlane:
         }
         if self.endpoint.local:  # a Service may not point at loopback
             flags["endpoint-reconciler-type"] = "none"
-        else:  # no kube-proxy runs here, so an APIService is reached at its pods
+        else:  # no kube-proxy runs here, so requests to an APIService go directly to its pods
             flags["enable-aggregator-routing"] = "true"
         if self.apis:
             flags["runtime-config"] = ",".join(f"{api}=true" for api in self.apis)
@@ -135,7 +135,7 @@ class ControlPlane:
         scale tests.
         """
         pki = self.pki
-        # kwok's nodes (with a control plane on loopback) renew their leases rarely
+        # With a control plane on loopback, kwok's nodes rarely renew their leases
         # (kwok_stages.py).
         patience = (
             {"node-monitor-grace-period": f"{kwok_stages.LEASE_SECONDS}s"}

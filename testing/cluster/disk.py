@@ -23,7 +23,7 @@ def give(state: Path, megabytes: int) -> None:
 
 
 def size(state: Path) -> str:
-    """Return its size as an option of mount, or "" if nodes have none."""
+    """Return the file system's size as a mount option, or "" if the nodes do not have one."""
     record = state / _RECORD
     return f"{record.read_text()}m" if record.exists() else ""
 

@@ -44,7 +44,8 @@ def _rules(cluster: Cluster, node: str) -> str:
 
 
 def _start(cluster: Cluster, node: str, program: Path) -> Process:
-    # In the node's network namespace only: its mount namespace does not have the kubeconfig.
+    # The program enters only the node's network namespace, because the kubeconfig does not exist in
+    # the node's mount namespace.
     argv = [
         *enter(cluster.node(node).holder, mount=False),
         str(program),

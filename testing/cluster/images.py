@@ -1,4 +1,4 @@
-"""Writes image archives of a few files, and loads archives into nodes."""
+"""Builds image archives from a few files."""
 
 import hashlib
 import io

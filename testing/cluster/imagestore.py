@@ -15,7 +15,7 @@ from cluster.build import cache, one_at_a_time
 from cluster.errors import ClusterError
 from cluster.shell import run
 
-KEPT = 2  # stores of up to 4 GB: that of the e2e tests, and one more
+KEPT = 2  # stores, each of up to 4 GB: the one of the e2e tests, and another one
 FILE = "archives.json"
 
 
@@ -26,8 +26,9 @@ def key(archive: Path) -> str:
 
 
 def exclusive() -> AbstractContextManager[None]:
-    """Return a lock that is held from the search for a store to the last link. Other starts wait
-    and use the imported images, and none of them deletes the store meanwhile.
+    """Return the lock of the stores. A start holds it from the search for a store until the last
+    node's images are linked. Other starts wait meanwhile. So they can use the imported images, and
+    they do not delete the store.
     """
     return one_at_a_time(cache() / "stores.lock")
 
@@ -54,7 +55,9 @@ def link(store: Path, root: Path) -> None:
 
 
 def save(root: Path, archives: Sequence[Path]) -> Path:
-    """Store the root of a stopped containerd that has run no pods, with its archives."""
+    """Save the root of a stopped containerd as a store, and record its archives. This containerd
+    must not have run any pods.
+    """
     top = cache() / "stores"
     top.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix="store-", dir=top))

@@ -68,7 +68,7 @@ def start_node(name: str, node: str) -> None:
 
 
 def problems(name: str) -> list[str]:
-    """Return problems of the cluster; [] if kind knows it."""
+    """Return the cluster's problems; [] if kind lists the cluster."""
     known = run(["kind", "get", "clusters"]).split()
     return [] if name in known else [f"kind has no cluster {name}"]
 

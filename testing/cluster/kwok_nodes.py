@@ -6,7 +6,7 @@ import yaml
 
 from cluster.kwok_stage import Match, stage
 
-NOT_READY = "test.dijob/not-ready"  # annotation of a node: it is not ready
+NOT_READY = "test.dijob/not-ready"  # a node with this annotation is not ready
 
 _NODE_NOT_READY = """
 {{ $now := Now }}

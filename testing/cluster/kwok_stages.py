@@ -12,10 +12,10 @@ import yaml
 from cluster import kwok_nodes
 from cluster.kwok_stage import Match, stage
 
-GATE = "dijob-gate"  # the init container that a DIJob's pod waits in
+GATE = "dijob-gate"  # the init container in which a DIJob's pod waits
 CHANNEL = "DIJOB_CHANNEL"  # the variable of a pod that has no gate, because its launcher waits
 NODE_IPS = "diengine.opendilab.org/node-ips"  # the annotation that opens the gate
-RENEW = "diengine.opendilab.org/renew-from"  # the annotation on which the launcher ends its program
+RENEW = "diengine.opendilab.org/renew-from"  # annotation: the launcher ends its program
 EXIT = "test.dijob/exit"  # annotation: a running pod ends with this exit code,
 EXIT_DELAY = "test.dijob/exit-delay"  # after this delay ("500ms"; default: 1 s)
 # Node leases are renewed after a quarter of this. With each renewal, kwok 0.6 lists all pods of the
@@ -24,7 +24,7 @@ LEASE_SECONDS = 600
 NO_START = "test.dijob/no-start"  # annotation: the kubelet ignores the pod
 
 _GONE: Match = {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"}
-# In the last event of a pod that kwok has deleted already, the grace period is 0. kwok deletes by
+# In the last event of a pod that kwok has already deleted, the grace period is 0. kwok deletes by
 # name, so it would delete the next pod of that name.
 _ASKED_TO_GO: Match = {
     "key": ".metadata.deletionGracePeriodSeconds | select(. != null and . > 0)",

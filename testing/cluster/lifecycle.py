@@ -17,7 +17,7 @@ from cluster.modes import STARTERS, Start
 from cluster.shell import Progress
 from cluster.waiting import until
 
-LOAD_BYTES_PER_SECOND = 18e6  # unpacked, into two running nodes on 2 cores
+LOAD_BYTES_PER_SECOND = 18e6  # on 2 cores, into two running nodes, including the unpacking
 UP_SECONDS = {EMBEDDED: 10, CONTROL_PLANE: 6, KIND: 90}
 
 
@@ -30,8 +30,8 @@ class Options:
     kwok_nodes: int = 10  # in the control-plane mode
     # Archives that every node has at the start; Cluster.load adds more.
     images: tuple[Path, ...] = ()
-    # The size of the file system that the kubelet of each embedded node has for itself. A test can
-    # fill it (cluster/disk.py). 0: the kubelet uses the machine's file system.
+    # The size of the separate file system for the kubelet of each embedded node. A test can fill it
+    # (cluster/disk.py). 0: the kubelet uses the machine's file system.
     disk_mb: int = 0
     quiet: bool = False
     # In the embedded mode: IP families of nodes, pods and Services, the primary one first.

@@ -20,7 +20,7 @@ from cluster.waiting import until
 
 WORKERS = ("node-1", "node-2")
 NODE_SECONDS = 60
-IMPORT_BYTES_PER_SECOND = 40e6  # on 2 cores, unpacked
+IMPORT_BYTES_PER_SECOND = 40e6  # on 2 cores, including the unpacking
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,9 @@ def _fill_nodes(nodes: Sequence[Node], archives: Sequence[Path], progress: Progr
 
 
 def _start_dns(plane: ControlPlane) -> None:
-    """Start CoreDNS in the control plane's namespace, so that names resolve if a node is lost."""
+    """Start CoreDNS in the control plane's namespace, so that names can still be resolved when a
+    node is lost.
+    """
     address, family = plane.endpoint.address, plane.endpoint.families[0]
     made = (MANIFESTS / "dns.yaml").read_text().replace("CONTROL_PLANE_IP", address)
     made = made.replace("SERVICE_IP", family.dns).replace("IP_FAMILY", family.name)

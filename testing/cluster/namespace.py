@@ -108,7 +108,7 @@ def plug(
 ) -> None:
     """Connect the switch (port names[0]) to a namespace or the machine (interface names[1]).
 
-    The namespace or the machine becomes this host in the nodes' network.
+    The namespace or the machine gets the host number `host` in the nodes' network.
     """
     port, device = names
     target = end.pid if end else os.getpid()
@@ -121,8 +121,8 @@ def give_addresses(end: Process | None, device: str, network: Endpoint, host: in
     """Set an interface's IPs, and a MAC derived from them, and bring it up.
 
     By default, a bridge takes the MAC of one of its ports, and changes it when a node leaves. Also,
-    a node that comes back has another MAC. In both cases, the others would send to the old MAC
-    until their ARP entries expire.
+    a node that comes back would get another MAC. In both cases, other hosts would send to the old
+    MAC until their ARP entries expire.
     """
     mac = f"02:00:0a:5f:{network.number:02x}:{host:02x}"
     ip(end, "link", "set", device, "address", mac)

@@ -98,7 +98,7 @@ class Node:
             self.load(pause_archive(self.plane.binaries, self.state / self.name))
 
     def stop_containerd(self) -> None:
-        """Stop containerd regularly, so that its databases are complete on disk."""
+        """Stop containerd cleanly, so that its databases are complete on disk."""
         stop(require(self.state, f"{self.name}-containerd"), signal.SIGTERM)
 
     def start_kubelet(self) -> None:
@@ -127,10 +127,10 @@ class Node:
         )
 
     def power_off(self) -> None:
-        """Kill the node with all of its processes at the same time. Its disk remains.
+        """Kill all of the node's processes at the same time. The node's disk remains.
 
-        The cgroups are removed. Otherwise the next kubelet would search for the container of each
-        cgroup for seconds.
+        The cgroups are removed. Otherwise the next kubelet would spend seconds searching for the
+        container of each cgroup.
         """
         end_processes(self.state / self.name, self.cgroup)
         until(

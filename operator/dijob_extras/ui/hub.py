@@ -1,8 +1,8 @@
 """Distributes the state of the cluster to all tabs of the page.
 
-There is one watch of the jobs, and for each open job the feed of `kubectl dijob watch`. The hub
-also remembers what it has seen, because a status has only the last progress and the last loss. In a
-cluster, each user has separate hubs (cluster/sessions.py).
+It uses one watch for the list of jobs. For each open job, it also uses the feed of `kubectl dijob
+watch`. The hub also remembers what it has seen, because a status has only the last progress and the
+last loss. In a cluster, each user has separate hubs (cluster/sessions.py).
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _BEAT_SECONDS: Final = 1.0
 _PACE_SECONDS: Final = 0.2
 # The totals also change while time passes, not only when a job changes.
 _TOTALS_SECONDS: Final = 5.0
-# No cluster has this many jobs. The command also forgets jobs that were deleted.
+# No cluster has this many jobs. Independently of this limit, the command forgets deleted jobs.
 _MOST_JOBS: Final = 100_000
 
 
@@ -58,8 +58,9 @@ class Hub:
         """`cluster` is the name of the cluster; without a name, the page shows the cluster's
         address.
 
-        `shared` contains memories that outlive this hub, and the prefix of this hub's keys in them.
-        The memories contain only jobs whose page was opened, not all jobs of the list.
+        `shared` is a pair: memories that outlive this hub, and the prefix of this hub's keys in
+        these memories. The memories contain only jobs whose page was opened, not all jobs of the
+        list.
         """
         self.client, self.everywhere, self.measure = client, everywhere, measure
         self._cluster, self._shared = cluster, shared
@@ -132,8 +133,8 @@ class Hub:
         except TimeoutError:
             return f"the cluster at {connection.target.settings.host} does not respond"
         except ApiError as error:
-            # 401 means expired credentials, and 500 or more means an error of the apiserver. Any
-            # other rejection shows that the apiserver works.
+            # 401 means expired credentials, and 500 or more means an apiserver error. Any other
+            # rejection shows that the apiserver works.
             return str(error) if error.status == 401 or error.status >= 500 else ""
         except DijobError as error:
             return str(error)

@@ -1,5 +1,5 @@
-"""Builds what a job's page shows of its spec: images, commands, resources, YAML, and commands to
-copy. No I/O.
+"""Builds the data about a job's spec that the job's page shows: images, commands, resources, YAML,
+and commands to copy. No I/O.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def spec_page(job: Job) -> dict[str, Any]:
-    """Return the data of the tabs about the spec."""
+    """Return the data for the tabs that show the spec."""
     try:
         programs = [_program(one) for one in job.model.pod_sets]
     except SpecError:

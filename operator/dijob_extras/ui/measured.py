@@ -40,7 +40,7 @@ _MOST_DIGITS: Final = 20
 
 @dataclass(frozen=True)
 class GpuUse:
-    """The use of a GPU in percent, and of its memory in bytes."""
+    """A GPU's utilization in percent, and its memory use in bytes."""
 
     busy: int
     memory: Decimal

@@ -1,4 +1,4 @@
-"""The page's data about jobs of the history. These jobs may have been deleted."""
+"""The page's data about jobs in the history. These jobs may have been deleted."""
 
 import asyncio
 from collections.abc import Sequence
@@ -56,7 +56,9 @@ async def show_past(client: AsyncClient, name: str, uid: str) -> Messages:
 
 
 async def _wait() -> Messages:
-    """Wait until the next request. Each None lets the server send a comment as a sign of life."""
+    """Wait until the next request. On each None, the server can send a comment, which shows the
+    page that the stream is alive.
+    """
     for _ in range(int(_AGAIN_SECONDS / _PULSE_SECONDS) + 1):
         await asyncio.sleep(_PULSE_SECONDS)
         yield None

@@ -13,13 +13,14 @@ from typing import Any, Final
 from aiohttp import web
 from dijob.api.printed import plain_text
 
-# How often a silent stream sends a comment. If three comments are missing, the page reconnects.
+# How often a silent stream sends a comment. If three comments in a row do not arrive, the page
+# reconnects.
 QUIET_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True)
 class Message:
-    """An event of a stream: its name and its data for JSON."""
+    """An event in a stream: its name, and its data, which is sent as JSON."""
 
     event: str
     data: Any

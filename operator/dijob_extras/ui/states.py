@@ -11,7 +11,7 @@ from dijob.pod import RENEWAL_CODE
 
 
 class StateKind(StrEnum):
-    """The kinds of ranks that the page draws differently."""
+    """The kinds of ranks, each of which the page draws differently."""
 
     READY = "ready"
     DONE = "done"

@@ -76,9 +76,9 @@ def add_measured(
     now: Mapping[str, Measurement],
     before: Mapping[str, Measurement],
 ) -> Usage:
-    """Return the usage from the metrics API (`known`), and add the measurements of each pod. `now`
-    and `before` contain the measurements by pod name. The API's numbers take precedence, because
-    `kubectl top` shows the same numbers.
+    """Return the usage from the metrics API (`known`) together with the measurements of each pod.
+    `now` and `before` contain the measurements by pod name. The API's numbers take precedence,
+    because `kubectl top` shows the same numbers.
     """
     found = dict(known)
     for pod in pods:

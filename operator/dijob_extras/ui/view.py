@@ -33,7 +33,7 @@ MOST_BARS: Final = 100
 MOST_COMMAND: Final = 120
 # If the permission to read pods is missing, the apiserver's message contains this text.
 _NO_PODS: Final = 'resource "pods"'
-# The remedy of a problem from which the job recovers by itself begins with this word.
+# If a job recovers from a problem by itself, the problem's remedy begins with this word.
 _NO_ACTION: Final = "nothing"
 # The second half of the scheduler's message about an unschedulable pod. This half repeats the
 # number of nodes, and says that no other pod could be evicted.
@@ -93,7 +93,8 @@ def find_problems(job: Job) -> list[tuple[str, str]]:
     for one in job.status.conditions:
         reason = reasons.find_reason(one.type, one.reason)
         entry = reason.entry if reason else None
-        # A reason is a problem only with the status that the catalog lists for it.
+        # A reason counts as a problem only if the condition has the status that the catalog lists
+        # for this reason.
         if entry and entry.kind is ReasonKind.PROBLEM and entry.status == (one.status == "True"):
             found.append((" ".join(one.message.split()), entry.remedy))
     return found

@@ -1,5 +1,5 @@
-// Command cluster-bin is the control plane of the oldest Kubernetes that README promises, in one binary. The name it is called
-// by, or else its first argument, selects the program. The newest one is in ../bin.
+// Command cluster-bin is the control plane of the oldest Kubernetes version that the README promises, in one binary. The name it
+// is called by, or else its first argument, selects the program. The newest one is in ../bin.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 )
 
-// serve makes a program of a Kubernetes server command; it exits with the command's own code.
+// serve turns a Kubernetes server command into a program that exits with the command's own code.
 func serve(command func() *cobra.Command) func() {
 	return func() { os.Exit(cli.Run(command())) }
 }

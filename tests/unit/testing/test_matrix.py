@@ -1,4 +1,4 @@
-"""`make matrix`: reading and showing results, and that README promises only tested versions."""
+"""`make matrix`: reading and showing results, and that the README promises only tested versions."""
 
 from pathlib import Path
 
