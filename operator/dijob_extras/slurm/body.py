@@ -41,7 +41,7 @@ _FIRST_NODE: Final = re.compile(
 class Body:
     """The variables and the working directory that the script sets."""
 
-    # Exported variables with a known value, and variables that are not exported.
+    # `env`: exported variables with a known value. `shell`: variables that are not exported.
     env: dict[str, str] = field(default_factory=dict)
     shell: dict[str, str] = field(default_factory=dict)
     folder: str = ""
@@ -69,8 +69,8 @@ def read_script_body(
     """Read the lines of the script except its step. `known` are variables that Slurm would set."""
     body = Body(shell=dict(known))
     for line in script.lines:
-        # If the pod runs the complete script, only the lines that load software are left out of it,
-        # so only these lines get a note.
+        # If the pod runs the complete script, only the lines that load software are left out. So
+        # only these lines get a note.
         if line == step.line or (step.script and not is_software(line)):
             continue
         if calls_srun(line):
@@ -129,7 +129,7 @@ def _mentioned_variables(text: str) -> set[str]:
 
 
 def _handle_computed(name: str, written: str, line: ScriptLine, body: Body, notes: Notes) -> None:
-    """Handle a variable whose value a command computes."""
+    """Handle a variable whose value is computed by a command."""
     # Almost every distributed script computes two values that are known in a DIJob: the first
     # node's address and a port.
     if _FIRST_NODE.search(written) or _mentioned_variables(written) & body.masters.keys():

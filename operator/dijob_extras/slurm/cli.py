@@ -1,4 +1,4 @@
-"""`kubectl dijob from-slurm`: writes the result of the converter in dijob_extras.slurm."""
+"""`kubectl dijob from-slurm`: converts a script with dijob_extras.slurm, and writes the DIJob."""
 
 from pathlib import Path
 from typing import Any
@@ -30,12 +30,12 @@ def command(script: str, to: str, **chosen: Any) -> None:
     """Convert a Slurm batch script to a DIJob.
 
     Each srun task becomes a pod. The number of tasks (--ntasks, or --nodes x --ntasks-per-node)
-    becomes replicas. Each pod gets the CPUs, memory and GPUs of a task. The program torchrun gets
-    the variables of `runtime: torch`. Without `--platform slurm`, ditask gets those of
-    `runtime: ditask`. All other programs that srun runs get Slurm's variables (`runtime: slurm`). A
-    comment quotes each line without a counterpart, and says what to do. Lines without an effect on
-    the program, such as echo and date, are left out. Nothing is created in a cluster. SCRIPT "-" is
-    standard input.
+    becomes replicas. Each pod gets the CPUs, memory and GPUs of a task. The torchrun launcher gets
+    the variables of `runtime: torch`, and ditask without `--platform slurm` gets the variables of
+    `runtime: ditask`. All other programs that srun runs get Slurm's variables (`runtime: slurm`).
+    Each line that has no counterpart in a DIJob is quoted in a comment that says what to do. Lines
+    that do not affect the program, such as echo and date, are left out. Nothing is created in a
+    cluster. SCRIPT "-" is standard input.
 
     \b
     Example:

@@ -90,7 +90,7 @@ def build_command(
         words = _without_rendezvous(words, step, pods, made, notes)
     # `&` and `&& wait` get no note: they concern only the script, which waits for srun.
     if step.tail and step.tail not in ("&", "&& wait"):
-        advice = "the output of a program is in its pod's log: kubectl dijob logs NAME"
+        advice = "a program's output is in its pod's log: kubectl dijob logs NAME"
         notes.add(step.line.number, f"{step.line.text}", advice)
     made.env = _derive_variables(words, body, pods, made.runtime, name)
     _note_masters(body, made, notes)
@@ -169,7 +169,7 @@ def _count_processes(value: str, pods: Shape) -> int:
 def _derive_variables(
     words: Iterable[str], body: Body, pods: Shape, runtime: Runtime, name: str
 ) -> dict[str, str]:
-    """Return the variables that Slurm would set and the command reads, without those that the
+    """Return the variables that the command reads and Slurm would set, except those that the
     runtime sets.
 
     Only variables whose values can be derived from the script are returned.
@@ -195,7 +195,10 @@ def _derive_variables(
 
 
 def _note_masters(body: Body, made: SlurmCommand, notes: Notes) -> None:
-    """Add notes about what replaces the lines that look up the first node or choose a port."""
+    """Add a note for each line that looks up the first node or chooses a port.
+
+    The note says what replaces the line, or why the line is not needed.
+    """
     for name, line in [*body.masters.items(), *body.ports.items()]:
         if name in made.env:
             advice = f"replaced: env sets {name} to {made.env[name]}"

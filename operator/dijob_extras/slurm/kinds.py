@@ -9,8 +9,8 @@ _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
 SOFTWARE: Final = frozenset(
     {"module", "ml", "conda", "mamba", "micromamba", "source", ".", "spack"}
 )
-# Commands that have no effect on the program, such as messages of the script. These commands need
-# no note.
+# Commands that do not affect the program, such as those that print the script's messages. These
+# commands need no note.
 NOTHING: Final = frozenset({"set", "wait", "exit", "date", "echo", "hostname", "printf", "trap"})
 _PREPARE: Final = SOFTWARE | NOTHING | {"cd", "export", "mkdir", "ulimit", "unset", "eval"}
 

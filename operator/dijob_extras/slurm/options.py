@@ -1,7 +1,7 @@
 """The options of sbatch and srun (man sbatch, man srun; Slurm 23.11).
 
 The tables contain the short names of the options, and distinguish flags from options with a value.
-They also give advice for options without a corresponding field of a DIJob.
+They also give advice for options that have no corresponding field in a DIJob.
 """
 
 from collections.abc import Mapping
@@ -130,7 +130,7 @@ _QUOTA: Final = (
     "usage is limited per namespace, by a ResourceQuota or by a queue such as Kueue's (label"
     " kueue.x-k8s.io/queue-name)"
 )
-_LOGS: Final = "the output of a program is in its pod's log: kubectl dijob logs NAME"
+_LOGS: Final = "a program's output is in its pod's log: kubectl dijob logs NAME"
 _MAIL: Final = (
     "Kubernetes sends no mail: wait with kubectl dijob wait NAME, or use a Prometheus alert"
     " (docs/operations.md)"

@@ -176,7 +176,7 @@ def _split_options(text: str, number: int) -> list[str]:
 
 
 def take_options(words: Sequence[str], line: ScriptLine) -> tuple[list[Option], list[str]]:
-    """Return the options at the beginning, as sbatch and srun read them, and the other words."""
+    """Return the leading options, parsed as sbatch and srun parse them, and the remaining words."""
     found: list[Option] = []
     at = 0
     while at < len(words) and words[at].startswith("-") and words[at] != "-":

@@ -16,7 +16,7 @@ Given = Mapping[str, Option]
 
 @dataclass(frozen=True)
 class Shape:
-    """The number of pods, and the CPUs (0 if unknown), memory ("" if unknown) and GPUs of each."""
+    """The number of pods, and each pod's CPUs (0 if unknown), memory ("" if unknown) and GPUs."""
 
     pods: int
     per_node: int

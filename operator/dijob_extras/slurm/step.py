@@ -29,9 +29,9 @@ _CLOSES: Final = frozenset({"done", "fi", "esac"})
 class SlurmStep:
     """One step.
 
-    `words` are the command as written, and `tail` is what was cut off after it. `once` is true if
-    there is no srun: Slurm then runs the command only on the first node. `script` is the whole
-    script if it has several commands and no srun.
+    `words` is the command as written, and `tail` is the part that was cut off after it. `once` is
+    true if there is no srun: Slurm then runs the command only on the first node. `script` is the
+    whole script if it has several commands and no srun.
     """
 
     line: ScriptLine
@@ -73,7 +73,7 @@ class _Depth:
 
 
 def find_steps(script: Script) -> tuple[SlurmStep, ...]:
-    """Return each srun of the script. Raises CliError (USAGE) if an srun is inside a loop or a
+    """Return each srun call in the script. Raises CliError (USAGE) if a call is inside a loop or a
     conditional.
 
     How often a loop runs, and whether a condition holds, is only known when the script runs.
@@ -124,7 +124,10 @@ def _parse_step(line: ScriptLine) -> SlurmStep:
 
 
 def _without_srun(script: Script) -> SlurmStep:
-    """Return the only command that is not a preparation, or else the whole script."""
+    """Return the only command that is not a preparation, or the whole script.
+
+    The whole script is returned if there are several such commands, or if the only one is compound.
+    """
     found = [line for line in script.lines if not is_preparation(line)]
     if not found:
         raise CliError("the script runs nothing: it has no srun and no command", Exit.USAGE)

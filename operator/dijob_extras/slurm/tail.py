@@ -27,9 +27,7 @@ def split_tail(text: str) -> tuple[str, str]:
 
 
 def _without_last(found: list[re.Match[str]], at: int) -> int:
-    """Return how many of the first `at` tokens remain after the last part of the tail has been
-    removed.
-    """
+    """Cut the last part of the tail off the first `at` tokens, and return how many are left."""
     last = found[at - 1] if at else None
     if last is None:
         return at

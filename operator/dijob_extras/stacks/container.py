@@ -1,4 +1,4 @@
-"""Renders the ephemeral container, and explains why it cannot run. No I/O."""
+"""Renders the ephemeral container or, if it cannot run, explains why. No I/O."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ def build_patch(pod: RankPod, wanted: StackContainer, uid: str) -> Body:
 
 
 def container_state(pod: RankPod, name: str) -> Mapping[str, Any]:
-    """Return the container's state in the pod's status; {} before it has one."""
+    """Return the container's state in the pod's status; {} if there is none yet."""
     rows = (pod.body.get("status") or {}).get("ephemeralContainerStatuses") or ()
     found = next((one.get("state") for one in rows if one.get("name") == name), None)
     return found or {}

@@ -173,12 +173,15 @@ def summarize_groups(found: Sequence[StackGroup]) -> str:
 
 
 def explain_halt(process: PythonProcess) -> tuple[str, str] | None:
-    """Return why a process cannot run, and the remedy; None if it can."""
+    """Return the reason why a process cannot run and the remedy, or None if it can run."""
     return _FROZEN if process.frozen else _HALTS.get(process.state)
 
 
 def describe_halted(looks: Mapping[int, Look]) -> Iterable[tuple[int, str, str]]:
-    """Return the rank, a sentence and a remedy for processes that cannot run."""
+    """Yield a rank, a sentence about those of its processes that cannot run, and a remedy.
+
+    If a rank's processes cannot run for different reasons, the rank is yielded once per reason.
+    """
     for rank, look in sorted(looks.items()):
         found: dict[tuple[str, str], list[PythonProcess]] = {}
         for one in look.processes:

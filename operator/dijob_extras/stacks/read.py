@@ -19,7 +19,7 @@ _MAIN: Final = "MainThread"
 # multiprocessing starts this process, which runs until the program exits.
 _TRACKER: Final = "multiprocessing/resource_tracker.py"
 
-# The kernel's functions in which the cgroup freezer holds a thread (version 2 and 1).
+# The kernel functions in which the cgroup freezer holds a thread (first cgroup v2, then v1).
 _FROZEN: Final = ("freezer_trap", "refrigerator")
 
 
@@ -74,10 +74,10 @@ class PythonProcess:
 
     @property
     def thread(self) -> Thread | None:
-        """The thread that shows the position of the process.
+        """The thread whose position represents the process.
 
-        If only another thread is in the program's own code, it is that thread. Otherwise, it is the
-        main thread.
+        This is the main thread if it is in the program's own code. Otherwise, it is another thread
+        that is in this code. If there is none, it is the main thread.
         """
         first = [one for one in self.threads if one.name == _MAIN] or list(self.threads[:1])
         own = [one for one in (*first, *self.threads) if one.own]
@@ -101,7 +101,7 @@ class Look:
 
 
 def parse_dump(text: str) -> Look:
-    """Parse the output of a container. If it is incomplete, the result has a problem."""
+    """Parse the output of a container. If the output is incomplete, the result has a problem."""
     try:
         *rows, end = (json.loads(line) for line in text.splitlines())
         count = end["processes"]

@@ -17,8 +17,8 @@ def report_stacks(
     """Yield a summary and a line for each group of processes at the same position.
 
     A group is not a problem: no position in a program is wrong in itself. A stopped process is a
-    problem. If there is one, the summary of the groups is omitted. It would blame ranks at other
-    positions for a hang that the stopped process explains.
+    problem. If a process is stopped, the summary of the groups is omitted. The summary would blame
+    ranks at other positions for a hang that the stopped process explains.
     """
     if not looks:
         yield unknown("no stacks: the job has no pods")

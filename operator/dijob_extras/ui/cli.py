@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 @click.option(
     "--measure",
     is_flag=True,
-    help="While the page of a job is open, also measure the use of GPUs in its pods. If the cluster"
-    " has no metrics API, also measure CPU and memory. Needs permission to create pods/exec.",
+    help="While the page of a job is open, also measure GPU use in its pods. If the cluster has no"
+    " metrics API, also measure CPU and memory. Needs permission to create pods/exec.",
 )
 @options.cluster_options
 def command(

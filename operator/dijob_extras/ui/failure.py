@@ -63,12 +63,15 @@ def _separate_warnings(lines: list[str]) -> tuple[list[str], list[str]]:
 
 
 def is_noise(line: str) -> bool:
-    """Return whether a line is a warning of a library."""
+    """Return whether a line is a library's warning."""
     return bool(WARNING.search(line) or NOTICE.search(line))
 
 
 def _traceback_start(lines: list[str]) -> int | None:
-    """Return where the last traceback starts, or the first one of its chain; None without one."""
+    """Return where the last traceback starts; None if there is no traceback.
+
+    If the last traceback belongs to a chain, return where the first one of the chain starts.
+    """
     headers = [at for at, line in enumerate(lines) if line == TRACEBACK]
     if not headers:
         return next((at for at, line in enumerate(lines) if FRAME.match(line)), None)

@@ -28,7 +28,9 @@ def build_graph(job: Job, ready: Collection[int]) -> dict[str, Any]:
         return _empty_graph(f"the spec is invalid: {error}")
     gang = gang_of(model)
     if gang.size > MOST_DRAWN or gang.size * gang.workers > _MOST_PROCESSES:
-        return _empty_graph(f"connections of {format_count(gang.size, 'rank')} are not drawn")
+        return _empty_graph(
+            f"connections of a job with {format_count(gang.size, 'rank')} are not drawn"
+        )
     if job.finished:
         return _empty_graph("")
     world = world_of(model)

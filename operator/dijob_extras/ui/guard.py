@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-# The names that are allowed in the Host header. In an attack by DNS rebinding, a foreign name
-# resolves to 127.0.0.1, and the header contains this foreign name.
+# The names that are allowed in the Host header. In a DNS rebinding attack, a foreign name resolves
+# to 127.0.0.1, and the header contains this foreign name.
 LOCAL_NAMES: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _SCHEME: Final = "Bearer "
 API: Final = "/api/"

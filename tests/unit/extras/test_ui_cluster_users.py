@@ -105,7 +105,7 @@ def test_prefixes_and_a_list_of_users() -> None:
     assert find_proxy_user(headers(given), trust, SECRET) == PageUser(
         name="oidc:alice", groups=("oidc:rl",)
     )
-    with pytest.raises(AccessDenied, match="oidc:bob is not among") as denied:
+    with pytest.raises(AccessDenied, match="oidc:bob is not allowed") as denied:
         find_proxy_user(headers({**PROXY, "X-Forwarded-User": "bob"}), trust, SECRET)
     assert denied.value.status == 403
 

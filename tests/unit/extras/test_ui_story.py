@@ -56,11 +56,13 @@ FINISHED = [condition("Finished", "Succeeded"), condition("Succeeded", "AllRanks
     ("seen", "note"),
     [
         pytest.param(
-            job(spec={"replicas": 49}), "connections of 49 ranks are not drawn", id="large"
+            job(spec={"replicas": 49}),
+            "connections of a job with 49 ranks are not drawn",
+            id="large",
         ),
         pytest.param(
             job(spec={"replicas": 20, "parallelWorkers": 30}),
-            "connections of 20 ranks are not drawn",
+            "connections of a job with 20 ranks are not drawn",
             id="many workers",
         ),
         pytest.param(job(conditions=FINISHED, phase="Succeeded"), "", id="over"),

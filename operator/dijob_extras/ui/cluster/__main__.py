@@ -98,13 +98,15 @@ class ServeOptions:
     "--proxy-user",
     "proxy_users",
     multiple=True,
-    help="A user who may use the page, with --proxy-user-prefix. Can be repeated. Default: all.",
+    help="Name of a user who may use the page, including --proxy-user-prefix. Can be repeated."
+    " Default: all users.",
 )
 @click.option(
     "--proxy-group",
     "proxy_groups",
     multiple=True,
-    help="A group to impersonate, with --proxy-group-prefix. Can be repeated. Others are left out.",
+    help="Name of a group to impersonate, including --proxy-group-prefix. Can be repeated. Other"
+    " groups are left out.",
 )
 @click.option(
     "--kubeconfig", type=click.Path(exists=True), help="Kubeconfig file, to run outside a cluster."
@@ -136,7 +138,7 @@ async def _connect_as_proxy(kubeconfig: str | None) -> Connect:
 
 
 def _trust_proxy(given: dict[str, Any]) -> FindUser:
-    """Build, from the options, the function that finds the user of a proxy's request."""
+    """Build the function that finds the user in a proxy's request, according to the options."""
     file: str | None = given["proxy_secret_file"]
     if file is None:
         raise click.UsageError("--auth proxy needs --proxy-secret-file")
@@ -174,7 +176,7 @@ async def run_page(find_user: FindUser, connect: Awaitable[Connect], options: Se
             await stack.enter_async_context(serve_app(build_health_app(), options.health_port))
         log.info("serving the page on port %d", options.port)
         await stop.wait()
-        # Streams have no end, and the shutdown of the server would wait for them.
+        # Streams do not end by themselves, so the server would wait for them when it shuts down.
         sessions.end_streams()
 
 

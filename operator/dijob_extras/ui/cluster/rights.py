@@ -47,7 +47,9 @@ class ReadRight:
 
 
 def list_rights(namespace: str, name: str = "") -> tuple[ReadRight, ...]:
-    """Return what a stream reads: the list of jobs, or the job of this name and its logs."""
+    """Return the permissions that a stream needs to read the list of jobs, or the job `name` and
+    its logs.
+    """
     watch = ReadRight("watch", DIJOBS.plural, namespace)
     if not name:
         return (ReadRight("list", DIJOBS.plural, namespace), watch)

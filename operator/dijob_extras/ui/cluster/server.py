@@ -16,7 +16,7 @@ from dijob_extras.ui.server import NAME, PageSource, add_data_routes, add_files,
 
 # A function that returns the user of a request, or raises AccessDenied.
 FindUser = Callable[[Headers], PageUser]
-# The values of Sec-Fetch-Site for requests of the page itself, and for a URL that a user has typed.
+# The values of Sec-Fetch-Site for requests from the page itself, and for a URL that a user typed.
 _OWN_SITES: Final = ("same-origin", "none")
 
 
@@ -81,11 +81,11 @@ def find_refusal(request: web.BaseRequest, hosts: Collection[str]) -> tuple[int,
         return 403, "this host name is not in the chart value ui.hosts"
     if request.method != "GET":
         return 405, "only GET is allowed: this page is read-only"
-    # A login proxy recognizes its users by a cookie, which browsers also send with requests of
-    # other sites. Such a site could not read the response, but could open many streams.
+    # A login proxy recognizes its users by a cookie, which browsers also send with requests
+    # from other sites. Such a site could not read the response, but could open many streams.
     site = request.headers.get("Sec-Fetch-Site", "none")
     if request.path.startswith(API) and site not in _OWN_SITES:
-        return 403, "requests of other sites are not allowed"
+        return 403, "requests from other sites are not allowed"
     return None
 
 

@@ -1,8 +1,8 @@
 """The users who have the page open: the connection and the watches of each.
 
-Nothing is shared between users. The tabs of one user share a watch of the jobs. A watch ends with
-the last tab that shows it. A connection ends with the last request of its user, so no credentials
-are kept.
+Nothing is shared between users. The tabs of one user share a watch of the jobs. A watch ends when
+no tab shows it any longer. A connection ends when the last request of its user ends, so no
+credentials are kept.
 """
 
 import asyncio
@@ -77,14 +77,16 @@ class UserSession:
     hubs: dict[str, SharedHub] = field(default_factory=dict)
 
     def new_hub(self, namespace: str) -> Hub:
-        """Return a hub for a namespace ("": all) that does not follow the list of jobs."""
+        """Return a hub that does not follow the list of jobs. `namespace` "" means all."""
         client = self.client.within(namespace or "default")
         shared = (self.memories, f"{self.key}/")
         return Hub(client, not namespace, cluster="this cluster", shared=shared)
 
     @asynccontextmanager
     async def following(self, namespace: str) -> AsyncIterator[Hub]:
-        """Return the hub that follows the jobs of a namespace ("": all), until its last use."""
+        """Return the hub that follows the jobs of a namespace ("": all). The hub stops after its
+        last use.
+        """
         if (found := self.hubs.get(namespace)) is None:
             hub = self.new_hub(namespace)
             found = self.hubs[namespace] = SharedHub(hub, asyncio.ensure_future(hub.run()))
@@ -166,7 +168,7 @@ class UserSessions:
         self._streams: set[asyncio.Event] = set()
 
     def end_streams(self) -> None:
-        """End all streams, because the server stops."""
+        """End all streams, because the server is stopping."""
         for one in self._streams:
             one.set()
 

@@ -34,7 +34,7 @@ def find_api_server(host: str, port: str, ca_file: str = CA_FILE) -> ApiServer:
     if not host or not port:
         raise ConfigError("the variables KUBERNETES_SERVICE_HOST and _PORT are not set")
     if not Path(ca_file).is_file():
-        raise ConfigError(f"there is no certificate of the API server at {ca_file}")
+        raise ConfigError(f"there is no certificate for the API server at {ca_file}")
     return ApiServer(
         f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}", ca_file
     )
@@ -84,7 +84,7 @@ def _build_target(
     settings: Configuration, impersonation: tuple[tuple[str, str], ...] = ()
 ) -> Target:
     async def again() -> Target:
-        # The credentials of a user do not change, and those of the page are read for each request.
+        # A user's credentials do not change. The page's own credentials are read for each request.
         return target
 
     target = Target(settings, "default", _SOURCE, again, impersonation)

@@ -56,9 +56,13 @@ class ProxyTrust:
     user_prefix: str = ""
     group_prefix: str = ""
     users: frozenset[str] = frozenset()
-    """The users who may be impersonated, with `user_prefix`. If there are none, all may be."""
+    """The names of the users who may be impersonated, including `user_prefix`. If there are none,
+    all users may be impersonated.
+    """
     groups: frozenset[str] = frozenset()
-    """The groups that may be impersonated, with `group_prefix`. Other groups are left out."""
+    """The names of the groups that may be impersonated, including `group_prefix`. Other groups are
+    left out.
+    """
 
 
 Headers = CIMultiDictProxy[str]
@@ -91,14 +95,15 @@ def find_proxy_user(headers: Headers, trust: ProxyTrust, secret: str) -> PageUse
     name = f"{trust.user_prefix}{plain}"
     claimed = [one.strip() for one in _only_value(headers, trust.groups_header).split(",")]
     groups = [f"{trust.group_prefix}{one}" for one in claimed if one]
-    # A proxy that passes on such a name is misconfigured or attacked, so the request is rejected.
+    # A proxy that passes on such a name is misconfigured or under attack, so the request is
+    # rejected.
     for one in (name, *groups):
         if one.casefold().startswith(_RESERVED):
-            raise AccessDenied(403, f"names that begin with {_RESERVED} cannot use this page")
+            raise AccessDenied(403, f"names that begin with {_RESERVED} are not allowed here")
     if not _NAME.fullmatch(name):
         raise AccessDenied(403, "the user's name is longer than 256 characters or not ASCII")
     if trust.users and name not in trust.users:
-        raise AccessDenied(403, f"the user {name} is not among those who may use this page")
+        raise AccessDenied(403, f"the user {name} is not allowed to use this page")
     return PageUser(name=name, groups=tuple(sorted(trust.groups.intersection(groups))))
 
 
