@@ -150,7 +150,7 @@ class Node:
         return set(run([*enter(self.holder), *self._ctr("images", "ls", "-q")]).split())
 
     def not_running(self) -> str:
-        """Return which program has ended, with the end of its log, or "" if all are running."""
+        """Return the programs that have ended, with the end of each log; "" if all are running."""
         known = recorded(self.state)
         dead = [c for c in self.components if c not in known or not known[c].alive]
         return "; ".join(f"{c} has ended: {log_tail(self.state, c, 3)}" for c in dead)

@@ -17,7 +17,7 @@ USERS = {
     "system:kube-proxy": "",
     "coredns": "",
 }
-# The apiserver's names for clients in the cluster, and for clients on its machine.
+# The names that clients in the cluster and on the apiserver's machine use for the apiserver.
 SERVER_NAMES = (
     "kubernetes",
     "kubernetes.default",

@@ -56,12 +56,12 @@ def _pod(kubectl: Callable[..., str], namespace: str, name: str) -> dict[str, An
 
 
 def folder_root(folder: Path) -> Path:
-    """Return the hierarchy of a cgroup folder."""
+    """Return the cgroup hierarchy that contains this folder."""
     return next(top for top in cgroups.hierarchies() if folder.is_relative_to(top))
 
 
 def _folders(group: str, pod: dict[str, Any]) -> list[Path]:
-    """Return the pod's cgroups in one hierarchy: kubepods/[qos/]podUID below the node's."""
+    """Return the pod's cgroups in one hierarchy: kubepods/[qos/]podUID below the node's cgroup."""
     uid = pod["metadata"]["uid"]
     for top in cgroups.hierarchies():
         if found := [

@@ -15,7 +15,7 @@ from cluster.errors import ClusterError
 from cluster.waiting import until
 
 # An environment variable with the state directory. All programs of the cluster and their shims
-# inherit this variable. It finds programs that a killed command could not record.
+# inherit this variable. It identifies programs that a killed command could not record.
 MARK = "DIJOB_CLUSTER_STATE"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -77,7 +77,7 @@ def recorded(state: Path) -> dict[str, Process]:
     """Return every recorded program of the cluster by name, running or not."""
     found: dict[str, Process] = {}
     for path in sorted((state / "processes").glob("*.json")):
-        # A record that was truncated by a kill; MARK finds the program.
+        # A kill may have truncated the record. The program can still be found by MARK.
         with contextlib.suppress(ValueError, FileNotFoundError):
             fields = json.loads(path.read_text())
             found[path.stem] = Process(**{**fields, "argv": tuple(fields["argv"])})
@@ -104,7 +104,7 @@ def log_tail(state: Path, name: str, lines: int = 8) -> str:
 
 
 def stop(process: Process, sig: signal.Signals = signal.SIGKILL, timeout: float = 20) -> None:
-    """Send a signal to a program if it still runs, and wait for its end."""
+    """Send a signal to a program if it is still running, and wait for it to end."""
     if process.alive:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, sig)

@@ -12,8 +12,8 @@ from cluster.errors import ClusterError
 
 
 def root() -> Path:
-    """Return the folder of all clusters: $DIJOB_CLUSTER_DIR, else /var/lib/dijob-cluster for root,
-    or the user's runtime folder.
+    """Return the folder that contains all clusters: $DIJOB_CLUSTER_DIR if it is set. The
+    default is /var/lib/dijob-cluster for root, and a folder in the runtime folder for other users.
     """
     if chosen := os.environ.get("DIJOB_CLUSTER_DIR"):
         return Path(chosen).resolve()

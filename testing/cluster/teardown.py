@@ -30,8 +30,9 @@ def remove(state: Path) -> None:
 
 
 def end_processes(owner: Path, group: str) -> None:
-    """Send SIGKILL to processes that were started for `owner` and to all in the cgroup, until two
-    searches find none. During an exec, a process has no environment by which it could be found.
+    """Send SIGKILL to all processes that were started for `owner` or are in the cgroup, until two
+    searches in a row find none. During an exec, a process has no environment by which it could be
+    found.
     """
     empty = 0
 
@@ -52,8 +53,8 @@ def _mounts_below(state: Path) -> list[str]:
 
 
 def _delete(state: Path) -> None:
-    # Each node has tens of thousands of files of images, and each deletion waits for the file
-    # system. In parallel this takes less than half of the time.
+    # Each node has tens of thousands of image files, and each deletion waits for the file system.
+    # In parallel, the deletions take less than half the time.
     with ThreadPoolExecutor(8) as pool:
         for layer in state.glob("*/var/lib/containerd/*/snapshots/*"):
             pool.submit(shutil.rmtree, layer, ignore_errors=True)
@@ -68,7 +69,7 @@ def _delete(state: Path) -> None:
 
 
 def leftovers(state: Path) -> list[str]:
-    """Return remains of a removed cluster; [] if there are none."""
+    """Return the remains of a removed cluster; [] if there are none."""
     found = [f"process {pid}" for pid in sorted(marked(state) | cgroups.pids(cgroup(state)))]
     found += [f"mount {point}" for point in _mounts_below(state)]
     found += [

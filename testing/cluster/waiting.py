@@ -88,7 +88,7 @@ async def until_async(
 async def until_true_async(
     what: str, look: Callable[[], object], seconds: float = 10.0, evidence: Evidence = None
 ) -> None:
-    """Like `until_true`, but only yield to other tasks between two probes."""
+    """Like `until_true`, but let other tasks run between two probes, without a minimum pause."""
     wait = Wait(what, seconds, evidence, 0.0)
     while not (seen := look()):  # noqa: ASYNC110 (it waits for the code under test)
         await asyncio.sleep(wait.again(f"last seen: {seen!r}"))

@@ -1,1 +1,1 @@
-"""Stand-ins for single parts that tests of a module need: an API client, a server, a store."""
+"""Stand-ins for individual parts that tests of a module need: an API client, a server, a store."""

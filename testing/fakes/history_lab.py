@@ -42,7 +42,7 @@ def body(
 
 @dataclass
 class LogServer:
-    """The requests of the history: logs that it reads, and annotations that it writes."""
+    """Serves and records the history's requests, which read logs and write annotations."""
 
     logs: dict[str, bytes] = field(default_factory=dict)
     errors: list[RequestError] = field(default_factory=list)

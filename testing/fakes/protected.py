@@ -1,4 +1,6 @@
-"""Rejected changes: an apiserver that protects pods, and the remembered rejections."""
+"""For tests of rejected changes: an apiserver that protects pods, and the rejections that the
+operator remembers.
+"""
 
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -11,8 +11,8 @@ A, B = ("ns", "a"), ("ns", "b")
 
 
 class Worker:
-    """Records its calls. The results for each key come from a script. After its end, the result is
-    None. Exceptions in the script are raised.
+    """Records its calls. The results for each key come from a script. After the end of the script,
+    the result is None. Exceptions in the script are raised.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The reviews of tokens and permissions of a simulated API server."""
+"""Simulates an API server that reviews tokens and permissions."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +18,9 @@ ROOT = {("list", JOBS, ""), ("get", JOBS, "b"), ("get", LOGS, "b")}
 
 @dataclass
 class Reviewer:
-    """The reviews of an API server: users by token, and their rights."""
+    """Answers an API server's reviews, using a table of each user's rights. A user's token is the
+    user's name.
+    """
 
     rights: dict[str, set[Right]] = field(
         default_factory=lambda: {"ada": ADA, "bob": BOB, "eve": set(), "root": ROOT}

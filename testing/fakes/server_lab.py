@@ -33,7 +33,7 @@ BY_UID, BY_NAME = f"/v2alpha1/{UID}/replicas", "/v2alpha1/ns.job/replicas"
 
 @dataclass
 class Apiserver:
-    """The objects by path, and the users by token: pods have tokens for AUDIENCE, people have
+    """Stores objects by path and users by token. Pods have tokens for AUDIENCE, and people have
     tokens for the apiserver.
     """
 
@@ -176,7 +176,9 @@ class Lab:
     async def ask(
         self, method: str, path: str, body: Any = None, token: str = "rank"
     ) -> tuple[int, Body]:
-        """Send a request and return status and body, which must have the common form."""
+        """Send a request, check that the response has the form that all responses share, and return
+        its status and body.
+        """
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         data = body if isinstance(body, bytes) else None if body is None else json.dumps(body)
         async with self.client.request(method, path, data=data, headers=headers) as answer:

@@ -31,7 +31,7 @@ func main() {
 	}
 }
 
-// enforce runs until ctx ends. It then removes its rules, because another pod may get an address in these rules.
+// enforce runs until ctx ends. It then removes its rules, because another pod may later get an address that they contain.
 func enforce(ctx context.Context, kubeconfig, node, services string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

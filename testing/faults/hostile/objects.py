@@ -35,7 +35,7 @@ class Sent:
 
 
 def schema() -> Json:
-    """Return the CRD's schema with a smaller maximum of ranks."""
+    """Return the CRD's schema with a lower maximum number of ranks."""
     crd = yaml.safe_load((ROOT / "crds/dijob.yaml").read_text())
     found: Json = deepcopy(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
     spec = found["properties"]["spec"]["properties"]
@@ -104,7 +104,7 @@ def child(draw: DrawFn, kind: str, uids: tuple[str, ...]) -> Sent:
 
 
 def objects(uids: tuple[str, ...]) -> SearchStrategy[Sent]:
-    """Return a strategy for all kinds, mostly jobs."""
+    """Return a strategy for objects of all kinds, most often jobs."""
     whole = schema()["properties"]
     fields = {
         name: values(part)

@@ -1,7 +1,7 @@
 """Hypothesis strategies from a structural schema: values that an apiserver stores, and some that it
 rejects.
 
-hypothesis-jsonschema does this for JSON Schema; its last release (0.23.1) does not run with the
+hypothesis-jsonschema does this for JSON Schema; its last release (0.23.1) does not work with the
 current Hypothesis.
 """
 
@@ -37,7 +37,7 @@ READ = {
     *("properties", "required", "additionalProperties", "minProperties", "maxProperties"),
     *("x-kubernetes-preserve-unknown-fields", "x-kubernetes-int-or-string"),
 }
-# The default limits for the lengths of texts and lists.
+# The default limits for the lengths of strings and lists.
 TEXT, ITEMS = 30, 4
 INT64 = 2**63
 

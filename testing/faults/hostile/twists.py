@@ -11,7 +11,7 @@ from manifests import GROUP
 from faults.hostile.structural import ANYTHING, CHARACTERS, WORDS
 from faults.lab.kube import Json
 
-# Slightly below the depth limit of the apiserver of 1.34.
+# Slightly below the depth limit of the 1.34 apiserver.
 DEPTH = 900
 
 NUMBERS = st.sampled_from(
@@ -142,7 +142,7 @@ TWISTS = (_deep, _wide, _script, _container, _pod, _large, _template, _named, _f
 
 
 def labels() -> SearchStrategy[Json]:
-    """Return a strategy for the operator's labels with other values."""
+    """Return a strategy for the operator's labels, with values that a tenant chose."""
     return st.fixed_dictionaries(
         {},
         optional={
@@ -155,7 +155,7 @@ def labels() -> SearchStrategy[Json]:
 
 
 def annotations() -> SearchStrategy[Json]:
-    """Return a strategy for the operator's annotations with other values."""
+    """Return a strategy for the operator's annotations, with values that a tenant chose."""
     keys = (
         "node-ips",
         "listNumber",

@@ -33,7 +33,7 @@ class Write:
 
 @dataclass
 class Audit:
-    """The audit log after the creation of this object."""
+    """The part of the audit log that was written after this object was created."""
 
     log: Path
     _offset: int = field(default=0)

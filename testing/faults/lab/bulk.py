@@ -17,7 +17,7 @@ CONCURRENT = 32
 ADDRESSES = ip_network("10.128.0.0/12")
 # kwok ignores such a pod, because its status is a copy.
 NO_START = "test.dijob/no-start"
-# The simulated launcher of such a pod has received this response before (testing/launchers).
+# The simulated launcher of such a pod has already received this response (testing/launchers).
 STORED = "test.dijob/stored"
 
 
@@ -74,8 +74,8 @@ class Original:
         return made
 
     async def clone(self, kube: Kube, number: int) -> None:
-        """Create the Running job with a number (0 to 9999), as the operator and the kubelets would
-        have left it.
+        """Create the Running job with this number (0 to 9999), as the operator and the kubelets
+        would have left it.
         """
         name = f"copy{number:04}"
         made = await kube.create(

@@ -13,7 +13,7 @@ PATHS = {"pod": pods, "service": services, "dijob": jobs}
 
 @dataclass
 class Census:
-    """Creations and deletions of the pods of each name. `counts` has all watched kinds, such as
+    """Counts created and deleted pods by name. `counts` covers all watched kinds, with keys such as
     "ADDED service/a".
 
     `moved` has the pods to which kwok gave a second address. This happens rarely, when kwok's view

@@ -12,20 +12,20 @@ from faults.lab.kube import Access
 
 @dataclass(frozen=True)
 class Channel:
-    """The port that the pods know, and the launchers of the pods."""
+    """The channel's port as the pods know it, and the launchers of the pods."""
 
     port: int
     launchers: Launchers
 
     def options(self, port: int = 0) -> tuple[str, ...]:
-        """Return the options of an operator that serves the channel at a port. The default is the
-        port that the pods know.
+        """Return the options of an operator that serves the channel on this port. The default is
+        the port that the pods know.
         """
         return (f"--channel={self._address(self.port)}", f"--channel-port={port or self.port}")
 
     async def lead_to(self, *ports: int) -> None:
-        """Let each connection go to one of these ports at random, like the Service of several
-        replicas.
+        """Route each connection to one of these ports at random, as a Service with several replicas
+        does.
         """
         behind = tuple(map(self._address, ports))
         await self.launchers.lead({self._address(self.port): behind})

@@ -62,8 +62,8 @@ class Point:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one point: the write ("": there were fewer writes), seconds until the right
-    result, and what was wrong.
+    """The result of one point: the write ("" if there were fewer writes), the seconds until the
+    state was right, and what was wrong.
     """
 
     point: Point
@@ -188,8 +188,8 @@ def points_of(writes: int) -> list[Point]:
 
 
 async def enumerate_points(team: list[Lane], scenario: Scenario) -> tuple[int, list[Outcome]]:
-    """Run all points of a scenario, distributed over the lanes. Return the number of writes without
-    faults, and the outcomes.
+    """Run all points of a scenario, distributed over the lanes. Return the number of writes in a
+    run without faults, and the outcomes.
     """
     references = await asyncio.gather(*(reference(lane, scenario) for lane in team[:2]))
     (count, wanted), (other, again) = references

@@ -76,8 +76,8 @@ class Watch:
 
     @property
     def open(self) -> bool:
-        """Whether the operator still reads. The proxy's handler notices the end of a connection
-        only with the next line.
+        """Whether the operator is still reading. The proxy's handler does not notice the end of a
+        connection until it sends the next line.
         """
         transport = self.request.transport
         return transport is not None and not transport.is_closing()

@@ -28,13 +28,13 @@ from faults.lab.kube import Json, Kube, dijob, jobs, make_namespace, pods, servi
 from faults.lab.proxy import Proxy
 from faults.lab.running import Operator
 
-# Differences between runs that mean nothing: times, uids, versions, nodes, generated names.
+# Fields whose differences between runs mean nothing: times, uids, versions, nodes, generated names.
 MASKED = re.compile(
     r"(time|Time|excusedAt|uid|resourceVersion|nodeName|node|selfLink|managedFields|suspendedSeconds|containerID|generateName|digest|goodput)$"
 )
 
-# Reminders depend on how fast kwok was, and change nothing. The other annotation has the job's size
-# at the creation of the pod.
+# Reminders depend on how fast kwok was, and change nothing. The other annotation contains the size
+# that the job had when the pod was created.
 UNCOMPARED = {names.ANNOTATION_REMINDED, names.LEGACY_REPLICAS}
 
 
@@ -121,7 +121,7 @@ class Lane:
         await self.until(f"the pods of {job} are counted", wrong)
 
     async def reconciled(self, least: int, seconds: float = 60) -> None:
-        """Wait until the running operator has made `least` reconciliations."""
+        """Wait until the running operator has performed at least `least` reconciliations."""
 
         async def missing() -> str:
             done = await self.operator.metric("dijob_reconciliations_total")
@@ -130,7 +130,7 @@ class Lane:
         await self.until("passes", missing, seconds)
 
     async def watching(self, seconds: float = 60, within: str = "") -> None:
-        """Wait until all three watches are open, on paths that have `within` before the kind."""
+        """Wait until all three watches are open on paths that contain `within` before the kind."""
 
         async def missing() -> str:
             absent = [
@@ -236,7 +236,7 @@ def _without_refusal(status: Any) -> Any:
 
 def _addresses(text: str, truth: dict[int, str]) -> str:
     """Replace a list of IP addresses with a text that says whether it matches the existing pods.
-    Return any other text, also a list of names, unchanged.
+    Return any other text unchanged, including a list of names.
     """
     if text.startswith("{"):
         topology = json.loads(text)

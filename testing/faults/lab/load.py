@@ -1,4 +1,4 @@
-"""Resource usage of the control plane's processes, and when they are idle."""
+"""Measures the resource usage of the control plane's processes, and waits until they are idle."""
 
 import asyncio
 import re
@@ -16,13 +16,15 @@ QUIET_CORES = 0.4
 
 
 def plane_cpu(plane: Cluster) -> Counter[str]:
-    """Return the CPU seconds of each process of the control plane and of kwok so far."""
+    """Return the CPU seconds that kwok and each control plane process have used so far."""
     found = recorded(plane.state)
     return Counter({name: usage_of(process.pid).cpu for name, process in found.items()})
 
 
 def plane_memory(plane: Cluster) -> dict[str, float]:
-    """Return their current resident memory in MB, and the size of etcd's file."""
+    """Return the current resident memory of kwok and of each control plane process, and the size of
+    etcd's file, in MB.
+    """
     found = {name: round(_resident(process.pid)) for name, process in recorded(plane.state).items()}
     stored = (plane.state / "etcd/member/snap/db").stat().st_size
     return {**found, "etcd's file": round(stored / 2**20)}

@@ -16,7 +16,7 @@ from faults.lab.running import Operator
 from faults.lab.waits import SOON
 
 JOBS = [f"job-{number}" for number in range(8)]
-# The takeover times of docs/operations.md, measured from the end of the leader.
+# The takeover times of docs/operations.md, measured from the moment when the leader ends.
 SILENT_SECONDS, TOLD_SECONDS = 8.0, 1.0
 
 
@@ -45,7 +45,7 @@ class Pair:
         return await self.lane.until(f"{name} acts", missing, seconds)
 
     def with_effect(self, name: str, since: float) -> list[Write]:
-        """Return the successful writes of one operator since a time (epoch seconds), without
+        """Return the successful writes of one operator since a time (epoch seconds), excluding
         events.
         """
         done = (write for write in self._asked(name, since) if write.code < 300)

@@ -176,8 +176,8 @@ class Proxy:
     async def _die(
         self, request: web.Request, kill: Kill, asked: Asked | None
     ) -> web.StreamResponse:
-        """Kill the operator at this request, which never gets a response. Later requests (None)
-        wait for its end too.
+        """Kill the operator at this request, which never gets a response. Later requests (`asked`
+        is None) wait until the operator has been killed.
         """
         if asked is not None:
             kill.write = asked

@@ -100,7 +100,7 @@ class Operator:
         self.signal(signal.SIGKILL)
 
     def signal(self, which: signal.Signals) -> None:
-        """Send a signal to the process if it runs."""
+        """Send a signal to the process if it is running."""
         if self._process is not None:
             with suppress(ProcessLookupError):
                 self._process.send_signal(which)
@@ -122,12 +122,12 @@ class Operator:
         return self._process.pid
 
     def died(self) -> str:
-        """Return why the process no longer runs, or "" if it runs."""
+        """Return why the process is no longer running, or "" if it is still running."""
         code = None if self._process is None else self._process.returncode
         return "" if code is None else f"the operator has exited with {code}; {self.tail()}"
 
     async def ended(self) -> int:
-        """Wait for the end of the process. Return the exit code, negative for a signal."""
+        """Wait for the process to end. Return the exit code, negative for a signal."""
         assert self._process is not None
         return await self._process.wait()
 

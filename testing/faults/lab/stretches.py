@@ -1,8 +1,9 @@
 """Runs the operator, and records the longest steps of its event loop: python -m
 faults.lab.stretches FILE dijob ARGS.
 
-A step is what a task does between two awaits. Each line is about one iteration of the event loop.
-It has the duration of the longest step and of all steps, in CPU seconds of the thread.
+A step is what a task does between two awaits. Each line describes one iteration of the event loop.
+It contains the duration of the longest step and the total duration of all steps, in CPU seconds of
+the thread.
 """
 
 import asyncio

@@ -33,8 +33,8 @@ async def first_pod(lane: Lane, job: str, seconds: float = SOON) -> float:
 
 
 async def renewed(lane: Lane, job: str, seconds: float = SOON) -> float:
-    """Wait until rank 1 of a job of 4 runs in a new pod after its loss, and ranks 2 and 3 have
-    restarted in their pods. Return how long it took.
+    """Wait until a job of 4 ranks has recovered from the loss of rank 1: rank 1 runs in a new pod,
+    and ranks 2 and 3 have restarted in their pods. Return how long it took.
     """
 
     async def missing() -> str:

@@ -7,11 +7,11 @@ from node_loss import placed
 
 from faults.real_pods.shapes import Shape, Wiring
 
-# Kubernetes evicts the pods 2 s after it has noticed that a node is lost, so that a wave is short.
+# Kubernetes evicts the pods 2 s after it has noticed that a node is lost. This keeps a wave short.
 LOST_NODE_SECONDS = 2
 
-# Both programs touch a file when they have exchanged data with all others (looks.BEAT). A program
-# that only runs proves nothing.
+# Both programs touch a file when they have exchanged data with all the others (looks.BEAT). A
+# program that is merely running proves nothing.
 TICKS = """
 import pathlib, time
 from ding.framework import task

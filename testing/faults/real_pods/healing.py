@@ -1,4 +1,4 @@
-"""The recovery time of each fault: until everything that it hit was healthy again."""
+"""The recovery time after each fault: the time until everything that it hit was healthy again."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -29,8 +29,8 @@ class Healed:
 
 
 def healed(shapes: Sequence[Shape], done: Done, looks: Iterable[Look]) -> Healed:
-    """Return the recovery time of a fault. Jobs have recovered when an observation after the fault
-    first shows all of them healthy. Operators have recovered when the Lease is renewed.
+    """Return the recovery time after a fault. Jobs have recovered when an observation after the
+    fault first shows all of them healthy. Operators have recovered when the Lease is renewed.
     """
     # While a node or a network is down, a job cannot recover.
     since = done.ended if done.fault.is_a.from_end else done.began

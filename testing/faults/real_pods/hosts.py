@@ -1,4 +1,4 @@
-"""The containers of the cluster's nodes as seen from this machine: by cgroups and in /proc.
+"""The containers of the cluster's nodes as seen from this machine, through cgroups and /proc.
 
 This works even if the kubelet or containerd of a node is stopped.
 """

@@ -18,13 +18,13 @@ BEAT_SECONDS = 5.0
 class Seen:
     """One pod as the apiserver and the machine show it.
 
-    `rank` is the rank in its label, or -1 if it has no such label. `running` means that it runs,
-    that all its containers are Ready, and that it is not being deleted. `sandbox` means that its
-    pause process exists and is the child of a shim. `programs` is the number of processes that its
-    launcher has started, and `envs` are the environments of all processes of its main container
-    that know the job. `topology` is the text of topology.json, `sockets` that of /proc/net/tcp and
-    tcp6. `beat` is the number of seconds since its program last exchanged data with the others,
-    None if it never did.
+    `rank` is the rank in its label, or -1 if it has no such label. `running` means that the pod is
+    running, that all its containers are Ready, and that it is not being deleted. `sandbox` means
+    that its pause process exists and is the child of a shim. `programs` is the number of processes
+    that its launcher has started, and `envs` are the environments of all processes in its main
+    container that have the job's variables. `topology` is the text of topology.json, `sockets` that
+    of /proc/net/tcp and tcp6. `beat` is the number of seconds since its program last exchanged data
+    with the others, None if it never did.
     """
 
     name: str
@@ -88,9 +88,9 @@ class Checks:
                 yield f"{type_} {found.get('reason')}: {found.get('message')}"
 
     def pods(self) -> Iterator[str]:
-        """Check that each rank has its pod, and that it runs in a sandbox."""
-        # The names follow from the job, so a pod with another name is an error even if its rank is
-        # right.
+        """Check that each rank has its pod, and that the pod runs in a sandbox."""
+        # The pod names are derived from the job, so a pod with another name is an error even if its
+        # rank is right.
         names, ranks = [p.name for p in self.job.pods], [p.rank for p in self.job.pods]
         if names != list(self.shape.pods) or ranks != list(range(len(names))):
             yield f"found pods {dict(zip(names, ranks, strict=True))}"
@@ -110,7 +110,7 @@ class Checks:
                 yield f"{pod.name} has exchanged no data for {pod.beat} s"
 
     def environment(self) -> Iterator[str]:
-        """Check that processes have the addresses of their own rank and of those they dial."""
+        """Check that processes have the addresses of their own rank and of the ranks they dial."""
         for rank, pod in enumerate(self.job.pods):
             # Without a process that has the variables, the loop below would check nothing.
             if not pod.envs:
@@ -159,7 +159,7 @@ class Checks:
 
     def _with_server(self) -> Iterator[str]:
         table = self.job.server.sockets if self.job.server else ""
-        # Other clients of the server may exist for a moment, so only missing ones are errors.
+        # The server may have other clients for a moment, so only a missing client is an error.
         clients = {remote for _, port, remote, _ in rows(table) if port == REDIS_PORT}
         if absent := [ip for ip in self.ips if ip not in clients]:
             yield f"{absent} have no connection to {self.shape.server}"

@@ -33,7 +33,7 @@ class View:
         return View(pods, found)
 
     def box(self, pod: str, container: str = MAIN) -> Box | None:
-        """Return the container of a pod with its processes; None if it has none."""
+        """Return a container of a pod, with its processes; None if the container has none."""
         body = self.pods.get(pod, {})
         ids = {
             one["name"]: one.get("containerID", "").rpartition("/")[2]
@@ -107,8 +107,8 @@ def _seen(view: View, pod: Body) -> Seen:
 
 
 def running(view: View) -> dict[tuple[str, str], set[str]]:
-    """Return the uids of the pods in which a program of each rank runs. The keys are the uid of the
-    job and the rank.
+    """Return, for each rank, the uids of the pods in which its program is running. The keys are the
+    job's uid and the rank.
     """
     found: dict[tuple[str, str], set[str]] = {}
     for box in (box for boxes in view.boxes.values() for box in boxes):
