@@ -21,7 +21,7 @@ LAUNCHER = Path(__file__).parents[1] / "images/launcher"
 
 @dataclass(frozen=True)
 class Launchers:
-    """The launchers of a namespace. `port` is where their program answers questions."""
+    """The launchers of a namespace. Their program answers questions on `port`."""
 
     port: int
 
@@ -38,7 +38,9 @@ class Launchers:
         return int((await self._launchers())["received"])
 
     async def lead(self, services: Mapping[str, tuple[str, ...]]) -> None:
-        """Set the addresses to which each address leads, like the endpoints of a Service."""
+        """Set the operators' addresses behind each Service address, like the endpoints of a
+        Service.
+        """
         url = f"http://127.0.0.1:{self.port}/services"
         async with aiohttp.request("PUT", url, json=services, raise_for_status=True):
             pass

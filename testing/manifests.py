@@ -1,4 +1,4 @@
-"""DIJobs for all tests, as users write them, without code of the operator."""
+"""DIJobs for all tests, built as users write them, without the operator's code."""
 
 from typing import Any
 

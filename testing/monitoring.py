@@ -27,8 +27,8 @@ def panels() -> list[dict[str, Any]]:
 
 
 def board_queries() -> list[tuple[str, str]]:
-    """Return title and PromQL of each query of the dashboard, with variables for a scrape interval
-    of one second.
+    """Return the title and the PromQL of each query on the dashboard, with the variables set for a
+    scrape interval of one second.
     """
     return [
         (f"{panel['title']} {target['refId']}", _filled(target["expr"]))

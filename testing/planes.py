@@ -19,7 +19,7 @@ def control_plane(
     loopback_pods: bool = False,
     features: bool = True,
 ) -> Iterator[Cluster]:
-    """Yield a control plane with the CRD. A control plane that was up before stays up."""
+    """Yield a control plane with the CRD. A control plane that was already up stays up."""
     before = find(name)
     cluster = up(
         Options(

@@ -19,7 +19,7 @@ FIRST, LAST, PER_WORKER = 20_000, 32_000, 1_000
 
 
 def free_port() -> int:
-    """Return a port on which nothing listens, on any address of IPv4 or IPv6."""
+    """Return a port on which nothing listens, on any IPv4 or IPv6 address."""
     candidates = _candidates(os.environ.get("PYTEST_XDIST_WORKER", ""))
     while True:
         port = next(candidates)
@@ -28,7 +28,7 @@ def free_port() -> int:
 
 
 def ports_of(worker: str) -> range:
-    """Return the range of a worker of xdist (`gw0`), or of a process that is not one ("")."""
+    """Return the port range of an xdist worker (`gw0`), or of any other process ("")."""
     ranges = (LAST - FIRST) // PER_WORKER
     # The last range is for processes that are not workers.
     number = int(worker.removeprefix("gw")) % (ranges - 1) if worker else ranges - 1

@@ -1,8 +1,8 @@
-// Prints the health of DIJobs as GitOps tools compute it. Each line of the input is an object in
-// JSON. Each line of the output has two statuses, each with its message. One is that of kstatus,
-// which Flux and Helm 4 use. The other one is that of the Lua script in the first argument, in the
-// interpreter that Argo CD uses. Each line also has the outcome of a step of Argo Workflows. The
-// success and failure conditions of the step are the other arguments.
+// Prints the health of DIJobs as GitOps tools compute it. Each line of the input is a JSON object.
+// Each line of the output has two statuses, each with its message. One is computed by kstatus,
+// which Flux and Helm 4 use. The other one is computed by the Lua script in the first argument,
+// which runs in the interpreter that Argo CD uses. Each line also has the outcome of an Argo
+// Workflows step. The step's success and failure conditions are the other arguments.
 package main
 
 import (
@@ -62,7 +62,7 @@ func byKstatus(body []byte) health {
 	return health{found.Status.String(), found.Message}
 }
 
-// Argo Workflows parses a condition as a label selector. The keys of the selector are paths of gjson
+// Argo Workflows parses a condition as a label selector. The keys of the selector are gjson paths
 // (workflow/executor/resource.go).
 func requirements(condition string) labels.Requirements {
 	selector, err := labels.Parse(condition)

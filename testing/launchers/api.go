@@ -64,7 +64,7 @@ func (p pod) ends() bool {
 	return p.Metadata.DeletionTimestamp != "" || p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed"
 }
 
-// container returns the status of the main container; nil if it does not run. A pod with a channel has no other container.
+// container returns the status of the main container; nil if it is not running. A pod with a channel has no other container.
 func (p pod) container() map[string]any {
 	if p.Status.Phase != "Running" || p.Status.PodIP == "" || len(p.Status.ContainerStatuses) == 0 {
 		return nil
@@ -123,7 +123,7 @@ func (a *api) call(method, path, kind string, body, into any) (int, error) {
 	return answer.StatusCode, json.NewDecoder(answer.Body).Decode(into)
 }
 
-// follow lists the pods, and then watches them until an error. The error is the same for each attempt during an outage.
+// follow lists the pods, and then watches them until an error. During an outage, each attempt returns the same error.
 func (a *api) follow(all *players) error {
 	path := fmt.Sprintf("/api/v1/namespaces/%s/pods", a.namespace)
 	var list struct {

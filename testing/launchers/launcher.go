@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// In a copy of a running pod (testing/faults/lab/bulk.py), the response that the launcher of this copy has stored, as JSON.
+	// The annotation that a copy of a running pod has (testing/faults/lab/bulk.py): the response that the copy's launcher has
+	// stored, as JSON.
 	storedKey = "test.dijob/stored"
 	// The exit code and the message of a program that was ended for a new peer list (images/launcher/internal/run).
 	renewalExit    = 85
@@ -27,8 +28,8 @@ type sight struct {
 	listed bool
 }
 
-// launcher plays the kubelet of a pod, and one launcher after another in the pod's main container. `pods` has the newest view
-// of the pod, and is closed when the pod is gone.
+// launcher plays a pod's kubelet, and the launchers that run one after another in the pod's main container. `pods` has the
+// newest view of the pod, and is closed when the pod is gone.
 type launcher struct {
 	all     *players
 	pods    chan sight
@@ -75,7 +76,7 @@ func (l *launcher) take(seen sight) {
 	}
 }
 
-// act does what has to be done now. It returns false if a write has failed and must be repeated.
+// act does everything that the newest view and response require. It returns false if a write has failed and must be repeated.
 func (l *launcher) act() bool {
 	container := l.view.container()
 	if l.view.ends() {

@@ -7,7 +7,7 @@ import (
 	"dijob-launcher/internal/channel"
 )
 
-// open starts to keep the connection of one launcher process.
+// open starts the channel of one launcher process, which keeps the connection open.
 func open(all *players, p pod, state channel.State) *channel.Channel {
 	words, dialer := p.channel(), channel.Dialer()
 	// The operator accepts a report only from the pod's own address, which is a loopback address here.

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// players has the launchers of all pods, and what the tests may ask about them.
+// players has the launchers of all pods, and the data that the tests can query.
 type players struct {
 	api    *api
 	strict bool
@@ -29,7 +29,7 @@ func newPlayers(api *api, strict bool) *players {
 	}
 }
 
-// replace takes the pods of a new list. Pods that it lacks are gone.
+// replace applies a new list of pods. Pods that are not in the list are gone.
 func (all *players) replace(pods []pod) {
 	there := map[string]bool{}
 	for _, one := range pods {
@@ -62,7 +62,7 @@ func (all *players) see(p sight) {
 		all.launchers[p.Metadata.UID] = one
 		go one.run()
 	}
-	// Only the newest view counts. The launcher takes it when it is ready.
+	// The launcher takes only the newest view, once it is ready for one.
 	select {
 	case former := <-one.pods:
 		p.listed = p.listed || former.listed
@@ -91,7 +91,7 @@ func (all *players) note(p pod) {
 	}
 }
 
-// receive keeps a response of the operator, as the real launcher does in a volume of its pod.
+// receive stores a response from the operator, as the real launcher does in a volume of its pod.
 func (all *players) receive(p pod, said map[string]string) {
 	all.store(p, said)
 	all.lock.Lock()

@@ -1,7 +1,7 @@
 """Runs the scenarios on the real Kueue: python -m queues KUEUE_SOURCE [--binary FILE] [NAME ...].
 
-Each scenario prints one line. The exit code is 1 if one of them failed. NAME is a part of the name
-of a scenario.
+Each scenario prints one line. The exit code is 1 if one of them failed. NAME is part of a
+scenario's name.
 """
 
 import argparse

@@ -87,9 +87,10 @@ def _seen(view: View, pod: Body) -> Seen:
     given = status.get("containerStatuses") or ()
     box, pause = view.box(name, given[0]["name"] if given else MAIN), view.pause(name)
     first = box.first if box else 0
-    # The launcher itself does not have the variables of the peer list.
+    # The launcher's own environment does not have the variables of the peer list.
     envs = [hosts.environ(pid) for pid in box.pids if pid != first] if box else []
-    # The time of the file is used rather than its content, because touching a file is atomic.
+    # The file's modification time is used rather than its content, because touching a file is
+    # atomic.
     beaten = hosts.changed(first, BEAT)
     return Seen(
         name=name,
@@ -113,7 +114,8 @@ def running(view: View) -> dict[tuple[str, str], set[str]]:
     found: dict[tuple[str, str], set[str]] = {}
     for box in (box for boxes in view.boxes.values() for box in boxes):
         for env in (hosts.environ(pid) for pid in box.pids if hosts.parent(pid) == box.first):
-            # Only processes with the variables of a peer list are programs of a rank.
+            # A process is a rank's program only if its environment has the variables of a peer
+            # list.
             if box.first and "DI_RANK" in env and "DI_LIST_NUMBER" in env:
                 found.setdefault((env.get("DI_JOB_ID", ""), env["DI_RANK"]), set()).add(box.pod)
     return found

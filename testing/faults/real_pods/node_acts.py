@@ -11,7 +11,7 @@ from faults.real_pods.scene import Act, Done, Missed, Scene
 
 
 def stopped(scene: Scene, node: str, part: str) -> Done:
-    """Stop a program of the node with SIGSTOP, and continue it afterwards."""
+    """Stop a process on the node with SIGSTOP, and resume it afterwards."""
     name = f"{node}-{part}"
     _signal(scene.space.cluster, name, signal.SIGSTOP)
     return Done(name, partial(_signal, scene.space.cluster, name, signal.SIGCONT))
@@ -25,7 +25,7 @@ def _signal(cluster: Cluster, name: str, number: signal.Signals) -> None:
 
 
 def killed(scene: Scene, node: str, part: str) -> Done:
-    """Kill a program of the node with kill -9, and start it again afterwards."""
+    """Kill a process on the node with kill -9, and start it again afterwards."""
     name, cluster = f"{node}-{part}", scene.space.cluster
     try:
         cluster.stop_component(name)
@@ -41,7 +41,7 @@ def without_power(scene: Scene, node: str) -> Done:
 
 
 def disk_full(scene: Scene, node: str) -> Done:
-    """Fill the file system of the node's pods to the last byte with a file."""
+    """Create a file that fills the file system of the node's pods to the last byte."""
     try:
         holder = scene.space.cluster.node(node).holder
         free = disk.fill(scene.space.cluster.state, holder)

@@ -20,7 +20,7 @@ PAUSE_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class State:
-    """One observation: when it began, the jobs, the violations of each, the last renewal of the
+    """One observation: when it began, the jobs, each job's violations, the last renewal of the
     Lease, and the ranks that run twice.
     """
 
@@ -37,8 +37,8 @@ class State:
 
 @dataclass
 class Observer:
-    """The observing thread. `looks` are all observations, `state` is the newest, and `error` is the
-    exception that ended the thread, if any.
+    """The observing thread. `looks` has all observations, `state` is the newest one, and `error` is
+    the exception that ended the thread, if any.
     """
 
     scene: Scene
@@ -95,7 +95,7 @@ class Observer:
 
 
 def _missing(shape: Shape, job: Job) -> list[Problem]:
-    """Return the violations of a running job, or what is wrong with the failure that it reports."""
+    """Return a job's violations or, if it has failed, what is wrong with its report."""
     if not job.failed:
         return problems(shape, job)
     wrong = said(shape, job)

@@ -1,4 +1,4 @@
-"""Faults of the operators: of the leader, or of the standby."""
+"""Faults of the operators (the leader or the standby)."""
 
 import os
 import signal
@@ -31,8 +31,9 @@ def _leader(scene: Scene) -> str:
 
 
 def _alone(scene: Scene, leader: str) -> bool:
-    """Return whether no standby runs, for example because a full disk evicted it. After a reboot of
-    its node, its pod is shown as Ready although its process is gone.
+    """Return whether there is no running standby, for example because a full disk led to its
+    eviction. After its node reboots, the standby's pod is shown as Ready although its process is
+    gone.
     """
     pods = scene.space.api.pods(HOME, SELECTOR)
     others = (pod for pod in pods if pod["metadata"]["name"] != leader)
@@ -68,7 +69,7 @@ def _pids(scene: Scene, uid: str, pause: bool = False) -> list[int]:
 def killed(scene: Scene, _: str, leader: bool) -> Done:
     """Kill the process with kill -9."""
     pod = _leader(scene) if leader else _other(scene)
-    # This is asked before the kill, because afterwards the answer would be different.
+    # This is checked before the kill, because the answer would be different afterwards.
     alone = leader and _alone(scene, pod)
     return Done(f"{pod}, pids {_signal(scene, pod, signal.SIGKILL)}", alone=alone)
 
@@ -98,7 +99,7 @@ def _delete(scene: Scene, pod: str, grace: int | None) -> Done:
 
 
 def stopped(scene: Scene, _: str) -> Done:
-    """Stop the process with SIGSTOP, and continue it afterwards."""
+    """Stop the process with SIGSTOP, and resume it afterwards."""
     pod = _leader(scene)
     alone, pids = _alone(scene, pod), _signal(scene, pod, signal.SIGSTOP)
     return Done(f"{pod}, pids {pids}", partial(_go_on, pids), alone)

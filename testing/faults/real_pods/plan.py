@@ -13,7 +13,8 @@ from faults.real_pods.kinds import KINDS, Kind, Level, of_level
 # comes last, because faults can no longer hit pods on a lost node.
 PER_WAVE = {Level.POD: 3, Level.NODE: 2, Level.OPERATOR: 1}
 WITHIN_SECONDS = 12.0
-# The target of operator faults: which operator is the leader is known only when the fault begins.
+# The target of every operator fault. Which operator is the leader is known only when the fault
+# begins.
 OPERATORS = "operators"
 
 
@@ -65,8 +66,8 @@ class Deck:
 def waves(seed: int, scope: Field) -> Iterator[tuple[Fault, ...]]:
     """Yield the waves of this seed endlessly.
 
-    Each node has at most one fault in a wave, and at most one of the two nodes is given up.
-    Otherwise no job could recover during the wave.
+    In a wave, each node has at most one fault, and Kubernetes gives up on at most one of the two
+    nodes. Otherwise no job could recover during the wave.
     """
     # One generator draws everything in a fixed order, so that a seed always gives the same faults.
     random = Random(seed)

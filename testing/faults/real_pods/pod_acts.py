@@ -1,4 +1,4 @@
-"""Faults of one pod: deletion, kill -9 of its processes, and its network."""
+"""Faults of one pod: deleting it, killing its processes with kill -9, and cutting its network."""
 
 import os
 import re
@@ -18,8 +18,7 @@ from faults.real_pods.looks import SHIM, View
 from faults.real_pods.scene import Act, Done, Missed, Scene
 from faults.real_pods.shapes import owner
 
-# How long to wait for the target. Another fault may just have hit the target, and the target may
-# return.
+# How long to wait for the target. If another fault has just hit it, it may come back.
 PATIENCE_SECONDS = 8.0
 
 
@@ -96,8 +95,8 @@ def shim_killed(scene: Scene, pod: str) -> Done:
 
 
 def network_cut(scene: Scene, pod: str) -> Done:
-    """Bring down the node's end of the pod's veth pair. The kernel then removes its routes, so they
-    are restored afterwards.
+    """Bring down the node's end of the pod's veth pair. The kernel then removes the routes through
+    this device, so they are restored afterwards.
     """
     pause = _look_for("sandbox", partial(_pause, scene, pod))
     # The pause process is in the pod's network namespace. There, eth0 shows the index of its peer.

@@ -21,7 +21,7 @@ def violations(events: Iterable[tuple[float, str, Body]], sizes: Mapping[str, in
         if JOB_LABEL not in labels or RANK_LABEL not in labels:
             continue
         uid, owner = meta["uid"], labels[JOB_LABEL]
-        # A pod that is being deleted no longer counts as the rank.
+        # A pod that is being deleted no longer counts as its rank's pod.
         over = kind == "DELETED" or "deletionTimestamp" in meta
         if over or pod.get("status", {}).get("phase") in ("Failed", "Succeeded"):
             alive.pop((owner, uid), None)
@@ -42,8 +42,8 @@ def _wrong(
 
 
 def two_at_once(running: Mapping[tuple[str, str], set[str]]) -> list[str]:
-    """Describe the ranks whose programs run in more than one pod. The keys are the uid of the job
-    and the rank, the values the uids of the pods.
+    """Describe the ranks whose programs run in more than one pod. `running` maps a job's uid and a
+    rank to the uids of the pods.
     """
     return [
         f"rank {rank} of job {job} runs in pods {sorted(pods)}"

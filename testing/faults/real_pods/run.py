@@ -25,7 +25,7 @@ from faults.real_pods.shapes import Shape
 from faults.real_pods.table import Result
 
 ACTS: dict[str, Act] = {**pod_acts.ACTS, **node_acts.ACTS, **operator_acts.ACTS}
-# Four programs that import DI-engine and torch at the same time need minutes on two busy cores.
+# Importing DI-engine and torch in four programs at the same time takes minutes on two busy cores.
 START_SECONDS, QUIET_SECONDS, GONE_SECONDS = 300, 180, 150
 AT_ONCE = "each rank has at most one program"
 
@@ -102,7 +102,7 @@ class Run:
         self._begin_anew(state)
 
     def _nodes(self) -> str:
-        """Return the ends of the logs of nodes that are not Ready."""
+        """Return the last kubelet and containerd log lines of each node that is not Ready."""
         cluster = self.scene.space.cluster
         lost = sorted(set(cluster.nodes) - cluster.ready_nodes())
         programs = (f"{node}-{part}" for node in lost for part in ("kubelet", "containerd"))
@@ -168,7 +168,8 @@ class Run:
         )
 
     def _cost(self, job: str, now: int, dones: Sequence[Done]) -> str:
-        # A range, because failures may coincide with other faults.
+        # The expected number of counted failures is a range, because failures may coincide with
+        # other faults.
         fewest, most = charges(self.scene.shapes, dones, job)
         new = now - self.charged[job]
         # A job that has already failed counts no further failures.
@@ -191,7 +192,9 @@ class Run:
         self.charged |= {name: self._restarts(name) for name in over}
 
     def finish(self, left: Callable[[Space], list[str]] = leftovers.known) -> None:
-        """Check what concerns the whole run, delete the jobs, and check that nothing is left."""
+        """Run the checks that apply to the whole run, delete the jobs, and check that nothing is
+        left.
+        """
         self._ranks()
         space = self.scene.space
         space.kubectl("delete", "dijobs", "--all")

@@ -1,4 +1,4 @@
-"""What faults act on (the namespace of the jobs, and the leader), and what a fault returns."""
+"""The objects that faults act on (the jobs' namespace and the leader), and a fault's result."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The jobs as the checks know them: ranks, connections, and how they show that they work."""
+"""What the checks know about each job: its ranks, connections, and how it shows that it works."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ REDIS_PORT = 6379
 
 
 class Wiring(StrEnum):
-    """Which ranks are connected with each other."""
+    """Which ranks are connected to each other."""
 
     MESH = "mesh"
     STAR = "star"
-    REDIS = "redis"  # each with the job's Redis server
-    TORCH = "torch"  # each with each, on ports that the system chooses
+    REDIS = "redis"  # each rank with the job's Redis server
+    TORCH = "torch"  # each rank with every other, on ports that the system chooses
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from faults.real_pods.healing import Healed
 from faults.real_pods.kinds import KINDS, Kind, Level
 
 HEAD = ("fault or check", "count", "measured", "bound", "verdict")
-# The bounds for the median and the maximum, with other faults at the same time, on two busy cores.
-# A fault of a node restarts most programs, including DI-engine and torch. A standby takes over
-# within 8 s (docs/operations.md), unless another fault hits it too.
+# The bounds for the median and the maximum, while other faults happen, on two busy cores. A fault
+# of a node restarts most programs, including DI-engine and torch. A standby takes over within 8 s
+# (docs/operations.md), unless another fault hits it too.
 HEAL_SECONDS = {Level.POD: (60, 120), Level.NODE: (90, 150), Level.OPERATOR: (8, 30)}
-# The bounds if Kubernetes has to give up on a node. Giving up alone takes 52 s.
+# The bounds if Kubernetes has to give up on a node. Kubernetes takes 52 s just to give up.
 GIVEN_UP_SECONDS = (150, 200)
 BESIDE = "any other fault while Kubernetes gives up on a node"
 # The bounds if no standby can take over: another operator has to start, on a node that another
@@ -36,9 +36,10 @@ class Checked:
 class Happened:
     """The results of one kind of fault.
 
-    `done` and `missed` count how often it hit its target, and how often there was none. `seconds`
-    are the recovery times. `beside` has the times of waves in which a node was given up. `alone`
-    has the times of a leader without a Ready standby. `never` counts targets that never recovered.
+    `done` counts how often it hit its target, and `missed` how often there was none. `seconds` has
+    the recovery times, except those in `beside` and `alone`. `beside` has the recovery times in
+    waves in which Kubernetes gave up on a node. `alone` has the recovery times after faults that
+    hit the leader while no standby was Ready. `never` counts targets that never recovered.
     """
 
     done: int = 0
@@ -133,7 +134,7 @@ def joined(runs: Iterable[Result]) -> Result:
 
 
 def rows(result: Result) -> Iterator[Row]:
-    """Yield all rows. A kind that a short run has not drawn has no row."""
+    """Yield all rows. A kind of fault that was not drawn in a short run has no row."""
     for kind in KINDS.values():
         if happened := result.kinds.get(kind.name):
             yield _of_kind(kind, happened)
@@ -141,7 +142,7 @@ def rows(result: Result) -> Iterator[Row]:
         yield _timed(BESIDE, str(len(beside)), beside, GIVEN_UP_SECONDS)
     if alone := [seconds for one in result.kinds.values() for seconds in one.alone]:
         yield _timed(ALONE, str(len(alone)), alone, ALONE_SECONDS)
-    # A kind without a target in a whole run would mean that the fault is not tested.
+    # If a kind of fault never found a target in a whole run, it was not tested.
     if result.minutes >= FULL_MINUTES:
         absent = [name for name in KINDS if not result.kinds.get(name, Happened()).done]
         yield Row(

@@ -47,10 +47,10 @@ class End:
 class Lived:
     """The course of a period with a fault.
 
-    `first` and `whole` are the seconds to the first pod of the new job, and to the final state.
-    Both times count from the beginning of the fault or, if the fault ends by itself, from its end.
-    `writes` and `codes` are the operator's writes and exit codes; `wrong` lists the differences
-    from the final state without faults.
+    `first` is the number of seconds until the new job has its first pod, and `whole` the number of
+    seconds until the jobs reach the final state. Both times count from the beginning of the fault
+    or, if the fault ends by itself, from its end. `writes` and `codes` are the operator's writes
+    and exit codes; `wrong` lists the differences from the final state without faults.
     """
 
     first: float
@@ -107,7 +107,7 @@ async def end(stage: Stage) -> End:
             writes = len(lane.proxy.writes) - before
             return End(await states(lane), Counter(lane.census.counts), writes)
 
-    # If two runs without faults differ, the comparison with a fault would mean nothing.
+    # If two runs without faults differed, a comparison with a run with a fault would mean nothing.
     one, other = await asyncio.gather(run(), run())
     assert not (found := differences(one, other.states, other.counts)), f"not the same: {found}"
     return one
@@ -144,8 +144,8 @@ def differences(wanted: End, found: dict[str, Json], counts: Counter[str]) -> li
 
 
 async def live(stage: Stage, trouble: Trouble, seconds: float | None = None) -> Lived:
-    """Run the period with a fault that begins before its changes. It lasts for `seconds`, or until
-    the end of the period.
+    """Run the period with a fault that begins before the jobs are changed. The fault lasts for
+    `seconds`, or until the end of the period if `seconds` is None.
     """
     wanted = await stage.once("end", lambda: end(stage))
     # The run is repeated only for kwok's defect, never for a wrong result.
@@ -198,7 +198,7 @@ async def _converged(lane: Lane, wanted: End) -> None:
 
 
 async def _wrong(lane: Lane, wanted: End) -> tuple[str, ...]:
-    """Describe the remaining differences when the operator has stopped writing."""
+    """Describe the differences that remain after the operator has stopped writing."""
     await quiet(lane)
 
     async def missing() -> str:

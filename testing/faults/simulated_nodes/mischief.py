@@ -13,7 +13,7 @@ from typing import Any
 from faults.lab.exchange import Asked, Fault, Watch
 
 Json = dict[str, Any]
-# The types of the proxy's functions: see faults/proxy.py.
+# The types of the proxy's functions: see faults/lab/proxy.py.
 Answer = Callable[[Asked], Fault | None]
 Retell = Callable[[Watch, bytes], list[bytes]]
 
@@ -87,9 +87,9 @@ def lost(dice: random.Random, share: float) -> Retell:
 class StaleLists:
     """Old lists, as from an apiserver whose cache lags behind.
 
-    `remember` is for the proxy's `change`. While `behind` is false, it records the lists. After
-    that, it answers each recorded list with its old content. A watch from the version of that list
-    delivers everything that has happened since.
+    `remember` is meant to be assigned to the proxy's `change`. While `behind` is false, it records
+    the lists. After that, it answers each recorded list with its old content. A watch from the
+    version of that list delivers everything that has happened since.
     """
 
     known: dict[tuple[str, str], bytes] = field(default_factory=dict)

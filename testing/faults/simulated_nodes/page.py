@@ -16,8 +16,8 @@ NOT_MEASURED = "Not measured yet: run `make {0}`, then `make faults-page`.\n"
 
 
 def blocks() -> dict[str, str]:
-    """Return the tables by their names on the page. Without figures, the text says how to measure
-    them.
+    """Return the page's tables by name. A table without figures is replaced by a text that says how
+    to measure them.
     """
     return {
         "faults": rows.table(rows.Report.read(FAULTS))

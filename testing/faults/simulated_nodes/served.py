@@ -1,4 +1,4 @@
-"""A namespace whose operator has no proxy in front of the apiserver, for faults of the control
+"""A namespace whose operator connects to the apiserver without a proxy, for faults of the control
 plane.
 """
 
@@ -20,8 +20,8 @@ from faults.simulated_nodes.stage import Stage, kept_running
 
 READY_SECONDS, RUN_SECONDS = 60.0, 240.0
 API = "kube-apiserver"
-# The components that cache objects of etcd, and must be restarted when etcd is restored to an older
-# state.
+# The components that cache objects from etcd and must be restarted when etcd is restored to an
+# older state.
 CACHES = ("kube-controller-manager", "kube-scheduler", "kwok")
 RANKS = 4
 
@@ -51,7 +51,7 @@ class Served:
             return {}
 
     async def run(self, names: list[str], seconds: float = RUN_SECONDS) -> float:
-        """Wait until the jobs run with all ranks, and return the seconds."""
+        """Wait until the jobs run with all ranks, and return how many seconds this took."""
 
         async def missing() -> str:
             for name in names:
@@ -64,7 +64,7 @@ class Served:
         return await until_async("jobs run", missing, seconds, self.evidence)
 
     def evidence(self) -> str:
-        """Return the end of the logs of the operator and of the programs that it depends on."""
+        """Return the last log lines of the operator and of the programs that it depends on."""
         tails = (f"--- {name}\n{log_tail(self.plane.state, name)}" for name in CACHES)
         return "\n".join((self.operator.evidence(), *tails))
 

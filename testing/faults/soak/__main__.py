@@ -32,7 +32,7 @@ from faults.simulated_nodes.stage import CHANNEL_HELP, Stage
 from faults.soak.held import REST_SECONDS, both, leaks, rss
 from faults.soak.results import Sample, Soaked, newest, percentile, slope, table
 
-# The number of jobs at the same time. When one ends, another one follows.
+# The number of jobs that run at the same time. When one ends, the next one starts.
 JOBS, SAMPLE_SECONDS = 8, 5.0
 STARTED_SECONDS, SETTLED_SECONDS = 180.0, 120.0
 
@@ -47,7 +47,7 @@ GONE = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"
 
 @dataclass
 class Soak:
-    """Jobs and faults until `end` (monotonic seconds), and what was measured."""
+    """The jobs and faults until `end` (monotonic seconds), and the measurements."""
 
     pair: Pair
     dice: random.Random

@@ -14,9 +14,9 @@ from faults.lab.pair import Pair
 from faults.lab.running import Operator
 
 TOLD_SECONDS = 10.0
-# Some connections of a burst stay open. aiohttp closes a connection only after 15 s without use,
-# and the few requests at rest (the claims of namespaces, every 5 s) use the connections in turn. A
-# leak is larger.
+# Some connections from a burst stay open. aiohttp closes a connection only after 15 s without use,
+# and even the few requests at rest (the namespace claims, every 5 s) use them in turn. A
+# leak would be larger.
 IN_TURN = 6
 # Unused connections are closed after 15 s.
 REST_SECONDS = 17.0
@@ -31,7 +31,9 @@ class Held:
     children: int
 
     def beyond(self, young: "Held") -> list[str]:
-        """Describe what is held in addition to `young`; IN_TURN sockets are tolerated."""
+        """Describe what is held in addition to `young`; up to IN_TURN additional sockets are
+        tolerated.
+        """
         more = [f"{count} tasks {name}" for name, count in (self.tasks - young.tasks).items()]
         if (sockets := self.sockets - young.sockets) > IN_TURN:
             more.append(f"{sockets} sockets")
@@ -97,7 +99,7 @@ async def leaks(two: Pair, young: dict[str, Held]) -> list[str]:
         found[:] = [f"{who}: {what}" for who in young for what in now[who].beyond(young[who])]
         return "; ".join(found)
 
-    # Connections that are just being closed are no leaks, so this waits for a while. What is left
+    # Connections that are just being closed are not leaks, so this waits for a while. What is left
     # then is returned instead of raised.
     with suppress(AssertionError):
         await two.lane.until("nothing more than before", missing, 2 * REST_SECONDS)

@@ -18,8 +18,8 @@ SLOPE_MB, SLOPE_MINUTES = 20.0, 10.0
 
 @dataclass(frozen=True)
 class Sample:
-    """The resident memory of one process: seconds since the beginning, the operator with the number
-    of its start, and MB.
+    """One measurement of resident memory: the seconds since the beginning, the process (the
+    operator's name and how often it has started), and the memory in MB.
     """
 
     at: float
@@ -90,8 +90,8 @@ class Soaked:
 
 
 def slope(samples: Sequence[Sample], since: float) -> float:
-    """Return the growth in MB per hour, by least squares, since a time in seconds. It is the
-    largest growth of all processes that have lived since then; 0 if there is none.
+    """Return the growth in MB per hour since `since` (in seconds), by least squares. It is the
+    largest growth among the processes that have lived since then; 0 if there are none.
     """
     found = [0.0]
     last = max((one.at for one in samples), default=0.0)

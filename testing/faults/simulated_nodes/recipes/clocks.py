@@ -24,7 +24,7 @@ FAKE = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 INSTALLED = FAKE.exists()
 HOUR = 3600
 DEADLINE_SECONDS = 600
-# The monotonic clock must stay right: asyncio's timers use it, and no administrator can set it.
+# The monotonic clock must stay correct: asyncio's timers use it, and no administrator can set it.
 WALL_CLOCK_ONLY = {"FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
 
 
@@ -45,7 +45,7 @@ async def clock(shift: int, jumps: bool, lane: Lane) -> AsyncIterator[None]:
     await lane.operator.kill()
     await lane.watching()
     await lane.reconciled(3)
-    # Before the clock jumps, the operator has started and reconciled with the right time.
+    # Before the clock jumps, the operator has started and reconciled with the correct time.
     if jumps:
         said.write_text(f"{shift:+d}")
     yield
@@ -68,7 +68,7 @@ async def of_operator(shift: int, jumps: bool, stage: Stage) -> Outcome:
 
 
 async def takeover(shift: int, stage: Stage) -> Outcome:
-    """An operator with another clock takes over a job that has a deadline."""
+    """An operator with a different clock takes over a job that has a deadline."""
     assert INSTALLED, "libfaketime is not installed (Debian's package libfaketime)"
     async with stage.lane() as lane:
         await lane.apply("a", activeDeadlineSeconds=DEADLINE_SECONDS)
@@ -78,10 +78,10 @@ async def takeover(shift: int, stage: Stage) -> Outcome:
         await lane.operator.restart()
         await lane.reconciled(1)
         await lane.kube.delete(pods(lane.namespace, "a-1"))
-        # The recovery proves that the operator has reconciled the job with its clock.
+        # The recovery proves that the operator has reconciled the job while its clock was wrong.
         healed = await renewed(lane, "a")
         seen = f"a lost rank recovered after {healed:.1f} s"
-        # A deadline that is computed from the wrong clock would have ended the job by now.
+        # A deadline that was computed from the wrong clock would have ended the job by now.
         return Outcome(0 if (await lane.status("a"))["phase"] == "Running" else 1, seen)
 
 

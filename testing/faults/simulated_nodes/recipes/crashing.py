@@ -1,6 +1,6 @@
 """Recipes that kill the operator with kill -9 at each of its writes.
 
-Whatever it has done until then, the next operator must bring the job to the same final state.
+Whatever the operator has done by then, the next one must bring the job to the same final state.
 """
 
 import statistics

@@ -147,7 +147,7 @@ def slowly(seconds: float) -> Callable[[Stage], Trouble]:
 
 
 def retold(name: str, stage: Stage) -> Trouble:
-    """Return a fault of watches: events arrive twice, out of order, or again after later events."""
+    """Return a watch fault: events arrive twice, out of order, or again after later events."""
     dice = stage.dice(name)
     retell = {
         "doubled": doubled(dice, 0.5),

@@ -48,8 +48,8 @@ def wholeness(lane: Lane, job: str, before: dict[str, str]) -> Callable[[], Awai
 
 
 async def renewed_once(lane: Lane, job: str, lost: int) -> tuple[str, ...]:
-    """Describe what is wrong after `lost` ranks were lost at the same time: the number of created
-    pods, or counted failures.
+    """Describe what is wrong after `lost` ranks were lost at the same time: too few created pods,
+    counted failures, or a wrong number of ranks.
     """
     await quiet(lane)
     status, made = await lane.status(job), lane.census.of(job)
@@ -70,7 +70,7 @@ async def lost(fault: Callable[[Lane, str, str], Awaitable[None]], stage: Stage)
         node = found["a-1"]["spec"]["nodeName"]
         hit = {n: p["metadata"]["uid"] for n, p in found.items() if p["spec"]["nodeName"] == node}
         # A node may have several ranks of the job, and all of them are lost with it. An eviction
-        # concerns one pod.
+        # affects only one pod.
         concerned = {"a-1": hit["a-1"]} if fault is evict else hit
         await fault(lane, "a-1", node)
         begin = time.monotonic()
@@ -91,7 +91,8 @@ async def delete_node(lane: Lane, pod: str, node: str) -> None:
 
 
 async def evict(lane: Lane, pod: str, node: str) -> None:
-    # As `kubectl drain` does it: the apiserver then sets the condition DisruptionTarget.
+    # This evicts the pod as `kubectl drain` does, so the apiserver sets the condition
+    # DisruptionTarget.
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
     await lane.kube.create(pods(lane.namespace, pod) + "/eviction", body)
 
@@ -99,7 +100,7 @@ async def evict(lane: Lane, pod: str, node: str) -> None:
 @asynccontextmanager
 async def own_nodes(lane: Lane, job: str) -> AsyncIterator[None]:
     """Run a job on nodes that run nothing else, so that their faults do not affect other rows."""
-    # Three nodes, so that lost pods find another node.
+    # Three nodes, so that lost pods can be replaced on another node.
     names = [f"{lane.namespace}-{number}" for number in range(3)]
     # The taint keeps the pods of other recipes away from these nodes.
     label, taint = {"dijob-faults": lane.namespace}, {"key": "dijob-faults", "effect": "NoSchedule"}
@@ -127,7 +128,7 @@ async def _tainted(lane: Lane, names: list[str]) -> str:
 
 
 async def failures(stage: Stage) -> Outcome:
-    """Let programs of random ranks fail, one after another, while the jobs run."""
+    """Make programs of random ranks fail, one after another, while the jobs run."""
     dice, names = stage.dice("failures"), ("a", "b", "c")
     async with stage.lane() as lane:
         for name in names:

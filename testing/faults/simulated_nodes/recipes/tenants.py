@@ -54,8 +54,8 @@ async def its_namespace(stage: Stage) -> Outcome:
         await running(lane, "a", "b")
         begin = time.monotonic()
         await lane.kube.delete(f"/api/v1/namespaces/{lane.namespace}")
-        # The operator is a process here. In a cluster its pod would get the SIGTERM with the
-        # namespace.
+        # The operator is a process here. In a cluster, its pod would get the SIGTERM when the
+        # namespace is deleted.
         lane.operator.signal(signal.SIGTERM)
         code = await lane.operator.ended()
         ended = time.monotonic() - begin
@@ -69,7 +69,7 @@ async def its_namespace(stage: Stage) -> Outcome:
 
         await lane.until("the namespace is gone", there, GONE_SECONDS)
         wrong = [] if code == 0 else [f"the operator exited with {code}"]
-        # No pod may have been created again during the deletion.
+        # No pod should have been re-created during the deletion.
         if (made := lane.census.added.total()) != 2 * 4:
             wrong.append(f"{made} pods were made, not 8")
         seen = f"the operator exited with {code} after {ended:.1f} s"

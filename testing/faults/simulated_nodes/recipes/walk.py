@@ -56,7 +56,7 @@ ACCEPTED: dict[str, Json] = {
     "a negative limit": {"resources": {"limits": {"cpu": "-1"}}},
     "no such policy": {"imagePullPolicy": "Sometimes"},
 }
-# The fields of a status that depend on the history, or are times.
+# The status fields that depend on the job's history or are times.
 OF_A_WALK = (
     "listNumber",
     "addressList",
@@ -80,7 +80,7 @@ def edits(fields: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[tuple[
 
 
 def comparable(state: Json) -> Json:
-    """Return the state of a job without everything that depends on its history."""
+    """Return the state of a job without anything that depends on its history."""
     status = state["status"] or {}
     conditions = {
         one["type"]: one["status"]
@@ -117,7 +117,7 @@ def comparable(state: Json) -> Json:
 
 
 class Counts:
-    """The number of edits in all sequences, and everything that was wrong."""
+    """The number of edits in all sequences, and all problems found."""
 
     def __init__(self) -> None:
         self.walks = self.valid = self.refused = self.told = 0

@@ -53,7 +53,7 @@ async def first_pod(one: Served, begin: float) -> float:
 
 
 async def defragmented(stage: Stage) -> Outcome:
-    """Defragment etcd, which does not answer meanwhile."""
+    """Defragment etcd, which does not answer requests in the meantime."""
     async with served(stage, "defrag") as one:
         begin = time.monotonic()
         # The new job is created at the same time, and has to wait for etcd.
@@ -85,8 +85,9 @@ async def compacted(stage: Stage) -> Outcome:
         await one.etcd("kv/compaction", {"revision": revision, "physical": True})
         await asyncio.to_thread(one.plane.start_component, API)
         await one.ready()
-        # The scheduler of 1.37 exits ("Scheduler cache is corrupted") if its new list has another
-        # pod of a known name. In a real cluster a kubelet would restart it.
+        # The scheduler of 1.37 exits ("Scheduler cache is corrupted") if its new list has a
+        # different pod under a name that it already knows. In a real cluster a kubelet would
+        # restart it.
         await asyncio.to_thread(_restart, one.plane, "kube-scheduler")
         begin = time.monotonic()
         first = await first_pod(one, begin)
