@@ -22,8 +22,8 @@ def pytest_configure() -> None:
 
 
 def _as_ctrl_c(number: int, frame: FrameType | None) -> None:
-    """Interrupt every process of the run, as a terminal does. xdist would kill its workers, and
-    their child processes would remain.
+    """Interrupt every process of the run, as a terminal does. Otherwise, xdist would kill its
+    workers, and their child processes would remain.
     """
     for task in Path("/proc/self/task").iterdir():
         for child in (task / "children").read_text().split():

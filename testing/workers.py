@@ -2,8 +2,8 @@
 
 xdist kills a worker that has not ended 10 s after an interruption. But a worker may need longer if
 it is taking down a cluster, or if its test is waiting. So each worker records which clusters it may
-start, and the process that started the workers removes the remaining ones (the hooks below, which
-tests/conftest.py imports).
+start. The process that started the workers removes the remaining ones, with the hooks below, which
+tests/conftest.py imports.
 """
 
 import os
@@ -33,7 +33,9 @@ def own(name: str) -> str:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Create the file of names before xdist starts the workers, which inherit the environment."""
+    """Create the file of names before xdist starts the workers, which inherit its path in their
+    environment.
+    """
     if _starts_workers(session.config):
         handle, os.environ[CLAIMS] = tempfile.mkstemp(prefix="dijob-test-clusters-")
         os.close(handle)
@@ -43,7 +45,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove the remaining clusters after the last worker has ended, however it ended."""
     if not _starts_workers(config) or CLAIMS not in os.environ:
         return
-    # The unit tests have workers and no clusters: they do not need the package.
+    # The unit tests run in workers but use no clusters, so they do not need the package.
     from cluster import teardown
 
     claims = Path(os.environ.pop(CLAIMS))

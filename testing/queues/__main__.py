@@ -34,7 +34,7 @@ def build(source: Path) -> Path:
         return binary
     print(f"building Kueue {version} in {source} (about 7 minutes)", flush=True)
     binary.parent.mkdir(parents=True, exist_ok=True)
-    # An interrupted build must not look like a program.
+    # An interrupted build must not leave a file that looks like the finished program.
     new = binary.with_suffix(".new")
     argv = [find_go(), "build", "-mod=vendor", "-o", str(new), "./cmd/kueue"]
     subprocess.run(argv, cwd=source, check=True)

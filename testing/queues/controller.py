@@ -39,7 +39,7 @@ def install_crds(cluster: Cluster, source: Path) -> None:
 
 @dataclass
 class KueueProcess:
-    """One process of Kueue at a time, with its webhooks for objects of its own group."""
+    """Runs one process of Kueue at a time, with Kueue's webhooks for objects of its own group."""
 
     cluster: Cluster
     source: Path
@@ -115,7 +115,7 @@ class KueueProcess:
             "apiVersion": "config.kueue.x-k8s.io/v1beta2",
             "kind": "Configuration",
             "namespace": "kueue-system",
-            # The Lease of a killed process would delay the next one.
+            # The Lease that a killed process leaves behind would delay the next process.
             "leaderElection": {"leaderElect": False},
             "internalCertManagement": {"enable": False},
             "webhook": {"host": "127.0.0.1", "port": self.hooks, "certDir": str(self.folder)},

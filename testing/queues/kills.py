@@ -1,8 +1,8 @@
-"""Kills the operator or Kueue at each of its writes of Workloads, in two phases of a job's life.
+"""Kills the operator or Kueue at each of its writes to Workloads, in two phases of a job's life.
 
 Each program reaches the API server through its own proxy. The proxy kills the program before a
-write arrives or after it was executed. The program is started again, and the phase must end as it
-would without a kill.
+write arrives or after it has been executed. The program is started again, and the phase must end as
+it would without a kill.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from faults.lab.kube import Access
 from faults.lab.proxy import Proxy
 
 WORKLOADS_PATH = "/workloads"
-# More points than this are a sign of a loop.
+# More writes than this are a sign of a loop.
 MOST_POINTS = 30
 
 
@@ -69,7 +69,7 @@ class Killer:
             thread.join()
 
     def arm(self, number: int, after: bool) -> None:
-        """Kill the program at its next write with this number (from 1)."""
+        """Kill the program at the write with this number, counted from now (the next one is 1)."""
         self._do(self._arm(number, after))
 
     def fired(self) -> str:

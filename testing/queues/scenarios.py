@@ -110,7 +110,7 @@ def growing_after_partial_admission(stage: Stage) -> str:
 
 
 def label_changed_before_growth(stage: Stage) -> str:
-    """A running job does not take quota of another queue. It moves there when it restarts."""
+    """A running job does not take quota from another queue. It moves there when it restarts."""
     stage.apply(queued_job("moves", 2, minReplicas=1, maxReplicas=4))
     stage.phase("moves", "Running")
     before = uids(stage, "moves")
@@ -147,7 +147,7 @@ def growing_without_slices(stage: Stage) -> str:
 
 
 def killed_while_growing(stage: Stage) -> str:
-    """Kill the operator and Kueue between the writes of a growth."""
+    """Kill the operator and Kueue between the writes that make a job grow."""
     stage.apply(queued_job("grows", 1, minReplicas=1, maxReplicas=6))
     stage.phase("grows", "Running")
     stage.apply(queued_job("other", 3, "team-b"))
@@ -174,7 +174,7 @@ def killed_while_growing(stage: Stage) -> str:
 
 
 def redis_server(stage: Stage) -> str:
-    """The pod of the job's own Redis server counts: it needs the sixth CPU."""
+    """The pod of the job's own Redis server counts against the quota: it needs the sixth CPU."""
     stage.apply(queued_job("first", 1))
     stage.phase("first", "Running")
     stage.apply(queued_job("served", 5, "team-b", messageQueue={"type": "redis"}))
@@ -190,7 +190,7 @@ def redis_server(stage: Stage) -> str:
 
 
 def uids(stage: Stage, job: str) -> dict[str, str]:
-    """Return the uids of a job's pods by their names."""
+    """Return the uids of a job's pods by pod name."""
     return {name: pod["metadata"]["uid"] for name, pod in stage.pods(job).items()}
 
 
@@ -251,7 +251,7 @@ def deactivated_and_activated(stage: Stage) -> str:
 
 def pods_that_do_not_get_ready(stage: Stage) -> str:
     """With waitForPodsReady, Kueue evicts a job whose pods do not become ready in time."""
-    # No node has this label, and the flavor does not exclude it.
+    # No node has this label, but the flavor does not exclude pods that select it.
     never = queued_job("never", 2)
     never["spec"]["template"]["spec"]["nodeSelector"] = {"no-such-label": "x"}
     stage.apply(never)
@@ -332,8 +332,7 @@ def is_evicted_and_returns(stage: Stage) -> None:
 
 
 def killed_at_each_write(play: Callable[[Stage], None], victim: str) -> Callable[[Stage], str]:
-    """Return the scenario that plays a story repeatedly, each time with a kill of the operator or
-    Kueue.
+    """Return the scenario that plays a story repeatedly, and kills the operator or Kueue each time.
 
     The kill happens at each write of a Workload: once before the write arrives, and once after it.
     """
@@ -353,7 +352,7 @@ def play_once(
     stage: Stage, play: Callable[[Stage], None], killer: Killer, number: int, after: bool
 ) -> str:
     """Play a story with one kill. Return the write at which the program was killed; "" if there
-    were fewer writes.
+    were fewer than `number` writes.
     """
     found = list[str]()
 
@@ -432,7 +431,7 @@ def topology(stage: Stage) -> str:
 
 
 def admission_check(stage: Stage) -> str:
-    """The scenario plays the controller of an admission check."""
+    """The scenario plays the role of an admission check's controller."""
     quota = [{"name": "cpu", "nominalQuota": 100}]
     flavors = [{"name": "default", "resources": quota}]
     spec = {

@@ -1,7 +1,7 @@
 """The stage of the scenarios: the control plane, Kueue, the operator, and the queues of two teams.
 
 Each team has a ClusterQueue for three CPUs, and a job's rank needs one CPU. The ClusterQueues form
-a cohort, so a team can borrow what the other does not use.
+a cohort, so a team can borrow the other's unused quota.
 """
 
 import json
@@ -101,7 +101,7 @@ class Stage:
     _operator: subprocess.Popen[bytes] | None = None
 
     def start_operator(self) -> None:
-        """Start the operator if it does not run."""
+        """Start the operator if it is not running."""
         if self._operator is not None:
             return
         argv = [
@@ -206,7 +206,7 @@ class Stage:
         )
 
     def exit(self, *pods: str) -> None:
-        """Let the programs of pods exit with 0."""
+        """Let the programs in these pods exit with 0."""
         self.kubectl("annotate", "pod", *pods, f"{EXIT}=0")
 
     def phase(self, job: str, phase: str, seconds: float = SECONDS) -> float:
@@ -264,7 +264,7 @@ class Stage:
         return "\n".join([*parts, log, self.kueue.tail()[-1500:]])
 
     def clear(self) -> None:
-        """Delete the jobs, and what belongs to them."""
+        """Delete the jobs and the objects that belong to them."""
         for name in self.names:
             self.kubectl("delete", "dijob", name, "--ignore-not-found", "--wait=true")
             # The garbage collector may not know the kind of the job yet.

@@ -1,4 +1,4 @@
-"""Starts and stops the S3 server, with a certificate of a private authority."""
+"""Starts and stops the S3 server, with a certificate issued by a private authority."""
 
 import os
 import signal
@@ -48,7 +48,7 @@ class S3Server:
         return self.folder / "log"
 
     def variables(self) -> dict[str, str]:
-        """Return the environment variables of a client."""
+        """Return the environment variables that a client needs."""
         return {
             "AWS_ENDPOINT_URL": f"https://127.0.0.1:{self.port}",
             "AWS_REGION": REGION,

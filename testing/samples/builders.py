@@ -162,8 +162,8 @@ def observed(*pods: Pod, services: Iterable[str] = ("job",), **fields: Any) -> O
 
 
 def written(status: Status, seen: Observed) -> Status:
-    """Return the status that the operator has stored if pods have lists. It has the revision and
-    digest of the newest list.
+    """Return the status that the operator must already have stored if pods have lists. It has the
+    revision and digest of the newest list.
     """
     held = (pod.copy.address_list for pod in seen.pods.values())
     newest = max(held, key=lambda one: one.number, default=NO_LIST)
@@ -176,7 +176,7 @@ def written(status: Status, seen: Observed) -> Status:
 
 
 def record(number: int, text: str) -> ListProof:
-    """Return what the status stores about a list."""
+    """Return the status's record of a list."""
     return proof_of(AddressList(number, text))
 
 
@@ -201,7 +201,7 @@ def plan(owner: DIJob, seen: Observed, now: datetime) -> Plan:
 
 
 def stored(owner: DIJob, decided: Plan) -> DIJob:
-    """Return the job with the status that a plan has decided."""
+    """Return the job with the status from a plan."""
     return DIJob(metadata=owner.metadata, spec=owner.spec, status=decided.status)
 
 
@@ -214,7 +214,7 @@ def then(owner: DIJob, seen: Observed, seconds: float = 0, **edit: Any) -> tuple
 
 
 def running(**spec: Any) -> DIJob:
-    """Return a job whose three ranks run with revision 1, as its status says."""
+    """Return a job whose three ranks run with revision 1, and whose status says so."""
     owner = job(**spec)
     ranks = observed(*(listed(rank, owner) for rank in range(3)))
     owner = stored(owner, plan(owner, ranks, NOW))
@@ -235,7 +235,7 @@ def conditions_of(decided: Plan) -> dict[str, Condition]:
 
 
 def says(decided: Plan) -> dict[str, tuple[str, str]]:
-    """Return status and reason of each condition by type."""
+    """Return the status and reason of each condition by type."""
     return {
         condition.type: (condition.status, condition.reason)
         for condition in decided.status.conditions
@@ -254,8 +254,8 @@ def say(seen: Observed, owner: DIJob | None = None) -> dict[str, Condition]:
 
 
 def hands_out(owner: DIJob, seen: Observed, now: datetime) -> Plan:
-    """Return the plan that publishes a new list. The plan before it only stores revision and
-    digest.
+    """Return the plan that publishes a new list. The preceding plan stores only the list's revision
+    and digest.
     """
     first = plan(owner, seen, now)
     assert (first.actions, first.requeue_after) == ((), 0.0)
@@ -273,8 +273,8 @@ def read(body: Body) -> Pod:
 
 
 def tasks_body(*sizes: int, pod: Mapping[str, Any] | None = None, **spec: Any) -> Body:
-    """Return a DIJob with tasks: learners, evaluators and collectors, in the numbers of `sizes`
-    (default: 1, 1, 2).
+    """Return a DIJob with tasks: learners, evaluators and collectors, in the numbers given by
+    `sizes` (default: 1, 1, 2).
     """
     template = {"spec": {"containers": [container()], **(pod or {})}}
     kinds = zip(("learner", "evaluator", "collector"), sizes or (1, 1, 2), strict=False)

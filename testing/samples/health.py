@@ -24,7 +24,7 @@ RUNS = (*CREATED, Fact(Running.Begun, "all 3 ranks are running"), Fact(PeersRead
 
 @dataclass(frozen=True)
 class HealthSample:
-    """The facts about a job, and its health. `argo` is the health of Argo CD's script.
+    """The facts about a job, and its health. `argo` is the health that Argo CD's script returns.
 
     `seen` is the generation of the spec that the operator has seen; the current one is 1.
     """

@@ -1,5 +1,5 @@
-"""Parts of a pod's status as kubelets write them: conditions, states of containers and
-their ends.
+"""Parts of a pod's status as kubelets write them: conditions, and the states and terminations of
+containers.
 """
 
 from pathlib import Path
@@ -10,7 +10,7 @@ from dijob.core.observed.endings import ContainerEnding
 
 from samples.builders import Body
 
-# What a kubelet 1.37.2 has written for real pods.
+# What kubelet 1.37.2 wrote for real pods.
 KUBELET_1_37 = Path(__file__).with_name("kubelet_1_37.json")
 
 RUNNING: Body = {"running": {}}

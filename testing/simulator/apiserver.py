@@ -13,7 +13,7 @@ from simulator.objects import KINDS, Body, No, Selector, Target, merged
 
 ANNOTATIONS_LIMIT = 256 * 1024
 GRACE_SECONDS = 30
-# The finalizer of a PodGroup, until no pod uses the group.
+# The finalizer that keeps a PodGroup until no pod uses the group.
 PROTECTION = "scheduling.k8s.io/podgroup-protection"
 CHANGED = (
     "the object has been modified; please apply your changes to the latest version and try again"
@@ -191,7 +191,9 @@ class ApiServer:
         return self._store("DELETED", target.whole, body)
 
     def compact(self) -> None:
-        """Forget the history: watches can start only from now on, and lists in pages expire."""
+        """Forget the history: watches can start only at the current version or later, and the
+        tokens of paged lists expire.
+        """
         self.compacted = self.version
         self.history.clear()
         self.pages.clear()

@@ -105,9 +105,9 @@ class Cluster:
         self.server.patch(Target(names.PLURAL, namespace, name), {"spec": spec})
 
     def scale(self, replicas: int) -> None:
-        """Scale the job; with tasks, its last task. The job grows through the job's `replicas`, as
-        with an autoscaler. A last task shrinks through its own `replicas`, as in a user's manifest,
-        if that field has another value.
+        """Scale the job or, if it has tasks, its last task. The job grows through the job's
+        `replicas`, as with an autoscaler. The last task shrinks through its own `replicas`, as in a
+        user's manifest, unless that field already has the new value.
         """
         spec, tasks = self.job().spec, self.read(names.PLURAL, "job")["spec"].get("tasks")
         size = max(1, replicas - spec.fixed)

@@ -67,7 +67,7 @@ class Line:
     """All connections between the operators and the apiserver.
 
     After `fuse` writes, the operator is killed (`kills`) or waits until `go_on`. The next `later`
-    writes are delivered after those that follow them. `judge` checks each write before it is
+    writes are delivered after the writes that follow them. `judge` checks each write before it is
     executed; `problems` are its findings. `dated` says whether responses have a Date header.
     Discovery does not show the kinds in `unserved`.
     """

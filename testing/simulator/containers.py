@@ -7,8 +7,9 @@ from simulator.objects import Body
 
 @dataclass(frozen=True)
 class Process:
-    """The environment of a main container's process, resolved when it starts, as the kubelet
-    does."""
+    """The environment of a main container's process. It is resolved when the process starts, as by
+    the kubelet.
+    """
 
     rank: int
     uid: str

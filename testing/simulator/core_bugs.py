@@ -213,8 +213,8 @@ def succeeded_ranks_are_left_out_of_a_gang_restart(patch: pytest.MonkeyPatch) ->
 
 
 def a_success_is_discarded_after_the_loss_is_stored(patch: pytest.MonkeyPatch) -> None:
-    """Discard the success in the next write. An operator that is killed before that write leaves
-    the other ranks waiting.
+    """Discard the success only in the write after the one that stores the loss. An operator that is
+    killed before that write leaves the other ranks waiting.
     """
     recorded = re_rendezvous.record_loss
 

@@ -28,7 +28,8 @@ class Faults:
     """Faults while the operator runs.
 
     After `writes` writes, the operator is killed (`kills`), or waits for the apiserver while other
-    things happen. `turn` is how many of its first writes are delivered last.
+    things happen. The first `turn` writes are delivered after the writes that follow
+    them.
     """
 
     writes: int = PLENTY
@@ -41,7 +42,7 @@ class Driven(Watched):
 
     # Idle seconds after which the system is at rest: longer than any wait.
     patience = QUIET_SECONDS
-    # The rest of the period (seconds) in which the operator was killed.
+    # How many seconds of the period were left when the operator was killed.
     left = 0.0
     # Called before each write of the operator.
     about_to_write: Callable[[], None] | None = None

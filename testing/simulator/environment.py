@@ -14,7 +14,9 @@ from simulator.objects import Body
 
 
 def environment_of(body: Body, ip: str = "") -> dict[str, str]:
-    """The variables of the main container's program, with the pod's current annotations."""
+    """The variables of the main container's program, resolved with the pod's current
+    annotations.
+    """
     annotations = body["metadata"].get("annotations") or {}
     name = main_name(body["spec"])
     main = next(each for each in body["spec"]["containers"] if each["name"] == name)

@@ -29,7 +29,7 @@ class Watched(Judged):
 
     @invariant()
     def pods_have_quota(self) -> None:
-        """The pods of a job with a queue never use more quota than Kueue has given."""
+        """The pods of a job with a queue never use more quota than Kueue has granted."""
         if self.kueue is None or self.kueue.is_lost():
             return
         live = [pod.name for pod in self.pods() if not pod.done]
@@ -94,7 +94,7 @@ class Watched(Judged):
 
     @invariant()
     def one_number_means_one_list(self) -> None:
-        """A revision has only one list, among running processes and those that could start now."""
+        """Running processes, and those that could start now, have the same list for a revision."""
         shown = [(p.list_number, p.env["DI_NODES"]) for p in self.cluster.processes]
         shown += [pod.told for pod in self.pods() if pod.told[0]]
         assert len({number for number, _ in shown}) == len(set(shown)), shown
@@ -106,9 +106,9 @@ class Watched(Judged):
     def check_start(self, process: Process) -> None:
         """Check the peer list with which a process starts.
 
-        Its own address must be correct, and the addresses of the peers that it dials must be as
-        correct as the operator could know. Other addresses may be old: the process waits for these
-        peers and does not use them.
+        Its own address must be correct, and the addresses of the peers that it dials must be
+        correct as far as the operator could know. Other addresses may be old: the process waits for
+        these peers and does not use them.
         """
         nodes, env = process.nodes, process.env
         own = self.named_address(process.rank)
@@ -124,7 +124,7 @@ class Watched(Judged):
         for rank in self.dialled(process.rank):
             ip = nodes[rank]
             if ip == self.named_address(rank) and self.named:
-                continue  # the name leads to the current pod
+                continue  # the name resolves to the current pod
             peers = [pod for pod in every if pod.rank == rank and ip in pod.addresses]
             finished = any(pod.main.last == 0 for pod in every if pod.rank == rank)
             assert peers or (finished and ip == PLACEHOLDER), f"rank {rank} in {env}"
@@ -229,7 +229,7 @@ class Watched(Judged):
             )
 
     def check_budget_of(self, running: int) -> None:
-        """Check that a drain can stop the number of running ranks that the job allows."""
+        """Check that a drain can stop as many running ranks as the job allows."""
         if (budget := self.job.spec.disruption_budget) is None:
             self.check_no_budgets()
             return

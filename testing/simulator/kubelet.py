@@ -45,12 +45,12 @@ class SimPod:
     clock: Callable[[], datetime]
     ip: str = ""
     sandbox: bool = False
-    new_sandbox: bool = False  # the gate does not know the program's previous end
+    new_sandbox: bool = False  # the gate does not know how the program last ended
     imaged: bool = False  # the image is on the node
     ready: bool = False
     disrupted: bool = False
     homeless: bool = False
-    silent: bool = False  # the node is lost, so the pod is never ended
+    silent: bool = False  # the node is lost, so no kubelet ends the pod
     stuck: bool = False  # the launcher or the program does not respond
     failed: str = ""
     process: Process | None = None
@@ -204,9 +204,7 @@ class SimPod:
 
     @property
     def launchable(self) -> bool:
-        """Whether the launcher has waited in the main container for the peer list, and has the
-        list.
-        """
+        """Whether the launcher in the main container waited for the peer list and now has it."""
         waits = self.main.state == "running" and self.process is None and self.waits_since is None
         return self.reports and waits and self.is_listed() and not (self.silent or self.done)
 
@@ -245,7 +243,7 @@ class SimPod:
     @property
     def confirmed(self) -> bool:
         """Whether the program may restart after a failure, as in the launcher's run/record.go: the
-        failure was counted, or the operator has not confirmed it for 30 s.
+        failure was counted, or 30 s have passed without the operator's confirmation.
         """
         if self.waits_since is None or self.main.state != "running":
             return False

@@ -1,6 +1,6 @@
 """A stand-in for Kueue: it admits Workloads that fit into its quota, and evicts Workloads.
 
-It implements what the operator depends on, as Kueue's own controllers do it
+It implements what the operator depends on, in the same way as Kueue's own controllers
 (pkg/scheduler/scheduler.go, pkg/workload/evict): the conditions of a Workload, its admission, and
 the rules for changes to its status. `make kueue` runs the real Kueue.
 """
@@ -26,7 +26,8 @@ LABEL = {"kueue.x-k8s.io/queue-name": QUEUE}
 class Kueue:
     """One queue with quota for some pods, and the flavor that it assigns. `slices` says whether a
     Workload can replace a smaller one (the feature gate ElasticJobsViaWorkloadSlices). With `dies`,
-    Kueue is killed after each such admission, before it finishes the smaller one.
+    Kueue is killed each time that it has admitted a replacement, before it marks the smaller
+    Workload as finished.
     """
 
     cluster: Cluster
@@ -54,7 +55,7 @@ class Kueue:
         server.admission.append(self._check_new)
 
     def work(self) -> None:
-        """Admit the Workloads that fit, in the order of their priority and age."""
+        """Admit the Workloads that fit, in order of priority and age."""
         if self.stopped:  # Kueue itself is down
             return
         found = self.workloads()
@@ -66,7 +67,7 @@ class Kueue:
             self._admit(body)
 
     def _check_new(self, target: Target, body: Body) -> None:
-        """Reject a new Workload as Kueue's webhook does."""
+        """Reject a new Workload that Kueue's webhook would reject."""
         if target.plural != "workloads":
             return
         if self.stopped:
@@ -249,7 +250,7 @@ def check_status(before: Body, after: Body) -> None:
 
 
 def quota_of(body: Body) -> int:
-    """Return how many pods have the quota of a Workload."""
+    """Return for how many pods a Workload holds quota."""
     if not is_true(body, "QuotaReserved") or is_true(body, "Finished"):
         return 0
     status = body["status"]

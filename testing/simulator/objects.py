@@ -9,7 +9,8 @@ from dijob.kube import kinds
 Body = dict[str, Any]
 
 KINDS = {
-    # The scheduling engines' kinds have the same plural. A body names its own kind.
+    # The scheduling engines' kinds share a plural, which does not identify the kind. The body of
+    # an object names its own kind.
     kind.plural: (kind.version, kind.name)
     for kind in (
         *kinds.KINDS,

@@ -97,7 +97,7 @@ class Operator:
         await self.audit.catch_up()
 
     async def stop(self) -> None:
-        """Kill the process. Nothing that it had planned is carried out."""
+        """Kill the process. None of its pending work is carried out."""
         self.wire.dead = True
         self.cluster.channel = None
         for pod in self.cluster.pods.values():

@@ -64,14 +64,14 @@ def evict(pod: SimPod) -> None:
 
 
 def collect(chaos: Surroundings, pod: SimPod) -> None:
-    """Garbage-collect dead containers. If a kubelet does this between the creation of a container
-    and its start, it keeps only the new container.
+    """Garbage-collect dead containers. If this happens after a container is created and before
+    it starts, a kubelet keeps only the new container.
     """
     pod.main.collected = True
 
 
 def block(pod: SimPod) -> None:
-    """Block the way to the operator, for example with a NetworkPolicy."""
+    """Block connections to the operator, for example with a NetworkPolicy."""
     pod.hang_up()
     pod.blocked = True
 
@@ -118,7 +118,7 @@ KUBELET = {
 
 
 def forge(chaos: Surroundings, pod: SimPod) -> None:
-    """Edit the operator's annotations of a pod by hand."""
+    """Edit one of the operator's labels and one of its annotations on a pod by hand."""
     meta = {
         "labels": {names.LABEL_JOB: "another"},
         "annotations": {names.ANNOTATION_NUM_NODES: FORGED},

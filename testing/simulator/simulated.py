@@ -47,7 +47,7 @@ class World:
             self.check()
 
     async def operator_alone(self, seconds: float) -> None:
-        """Let time pass in which only the operator runs."""
+        """Let time pass while only the operator runs."""
         await asyncio.sleep(seconds)
         self.check()
 
@@ -101,7 +101,7 @@ class World:
         return [call for call in self.line.calls if call.writes and call.about(method, plural)]
 
     def check(self) -> None:
-        """Check that nothing in the operator failed except for API errors."""
+        """Check that the operator had no failures other than API errors."""
         if self.line.problems:
             raise self.line.problems[0]
 

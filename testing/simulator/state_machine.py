@@ -317,7 +317,7 @@ class Chaos(Driven):
         self.at(index, {**KUBELET, **FATE, **FORGERY}[deed])
 
     def at(self, index: int, deed: Deed) -> None:
-        """Do an action to one of the pods to which it applies."""
+        """Perform an action on one of the pods to which it applies."""
         found = [pod for pod in self.pods() if deed.possible(pod)]
         if found:
             pod = pick(found, index)
@@ -327,7 +327,7 @@ class Chaos(Driven):
 
 def in_tasks(size: int, pod: Body, spec: Body, *, together: bool) -> Body:
     """Return the same job with tasks: one learner, the rest collectors. If `together`, there are up
-    to two learners, which have runtime torch.
+    to two learners, whose runtime is torch.
     """
     template = {"spec": pod}
     learners = min(2, size) if together else 1

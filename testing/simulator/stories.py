@@ -18,8 +18,8 @@ from simulator.state_machine import (
     Chaos,
 )
 
-# Rounds until a job runs: created, scheduled with lists, started, Ready, status and Service
-# written.
+# Rounds until a job runs. Its pods are created, are scheduled and get lists, are started, and
+# become Ready. Its status and Service are written.
 TO_RUN = 4
 # Everything must happen within this time, not only at the next resync.
 REST_SECONDS = 70.0

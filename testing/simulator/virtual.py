@@ -8,16 +8,16 @@ from dijob.process.clock import Clock
 from samples.builders import NOW
 
 # After this many turns of the loop without a pause, each turn takes time, as it would in reality.
-# Otherwise an endless loop would never reach the end of a test.
+# Otherwise a test with an endless loop would never reach its end.
 TURNS_AT_ONCE = 500
 TURN_SECONDS = 0.01
-# Each turn takes a little time. Otherwise the remainder of a wait after rounding (2e-13 s) would
-# never elapse.
+# Each turn takes a little time. Otherwise rounding could leave a remainder of a wait (2e-13 s) that
+# would never elapse.
 INSTANT_SECONDS = 1e-9
 
 
 class NothingLeftError(AssertionError):
-    """All tasks are waiting, and no timer is left that could continue one of them."""
+    """All tasks are waiting, and no timer is left that could wake one of them."""
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -54,7 +54,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return []
 
     def run_for(self, seconds: float) -> None:
-        """Run for some seconds, and then everything that is ready at their end."""
+        """Run for some seconds, and then run everything that is ready at the end of that time."""
         self._until = self._now + seconds
         try:
             self.run_forever()

@@ -1,5 +1,5 @@
-"""Checks each write of the operator against the cluster's state, and against what the
-reconciliation that sends it had observed.
+"""Checks each write of the operator against the cluster's state, and against the observations of
+the reconciliation that sends it.
 """
 
 from collections.abc import Mapping
@@ -232,7 +232,7 @@ class Judged(RuleBasedStateMachine):
                 assert status.ended, request
 
     def check_new_workload(self, request: Request) -> None:
-        """Check that a job that gets a Workload is suspended and has none.
+        """Check that a job is suspended and has no Workload yet when it gets one.
 
         The exception is a larger Workload that replaces the one with which the job runs.
         """
@@ -322,13 +322,14 @@ class Judged(RuleBasedStateMachine):
             pod = self.cluster.pods.get(view.uid)
             assert pod is None or pod.silent, view
         if view.name == self.gang.server or view.deleting:
-            return  # such a pod has no such state
+            return  # nothing needs to be stored about such a pod
         died = status.last_renewal.list_number if status.last_renewal else 0
         # Failures of pods with a stale list were counted when it became stale. Later failures of
         # these pods, and of pods that are in no list any more, are not counted.
         rank = self.gang.rank_of(view.name)
         number = view.copy.address_list.number
-        # A launcher that has not reported its list to this operator had the stale one.
+        # A launcher that has not reported its list to this operator is treated as if it had the
+        # stale one.
         unknown = bool(view.made.channel_key and view.containers.ends) and not number
         doomed = (died >= number > 0 or unknown) and died > 0 and self.is_renewed(rank, status)
         doomed = doomed or (view.copy.address_list.number > 0 and self.is_beyond(rank))
@@ -352,7 +353,7 @@ class Judged(RuleBasedStateMachine):
             restarting = parse_ranks(last.ranks) if last else frozenset[int]()
             assert not restarting & succeeded & self.group, status
             listed = range(old.status.address_list.size if old.status.address_list else 0)
-            group = self.group & frozenset(listed)  # more ranks may join, if it is the last task
+            group = self.group & frozenset(listed)  # more ranks may join if it is the last task
             assert not restarting & group or group <= restarting, status
             views = self.operator.views().values()
             ranks = (view for view in views if view.name != self.gang.server)
@@ -391,7 +392,7 @@ class Judged(RuleBasedStateMachine):
         )
 
     def is_beyond(self, rank: int) -> bool:
-        """Whether neither the peer list nor the spec has this rank any more."""
+        """Whether the peer list or the spec no longer has this rank."""
         held = (pod.copy.address_list for pod in self.operator.views().values())
         newest = max(held, key=lambda one: (one.number, one.text))
         return rank >= min(len(newest.addresses) or 1, self.operator.job().spec.desired)
