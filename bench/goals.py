@@ -149,7 +149,7 @@ def full_rows(report: Report) -> Iterator[Row]:
                 yield Bound(peak, " MB").row(shape, f"{name}: peak RSS", tables[shape][name].peak)
     if rest := report.rest:
         hourly = rest.writes * 3600 / rest.seconds * 1000 / CROWD.jobs
-        words = f"writes per hour and 1,000 jobs at rest, from {rest.seconds:.0f} s"
+        words = f"writes per hour per 1,000 jobs at rest, extrapolated from {rest.seconds:.0f} s"
         yield Bound(0).row(CROWD, words, hourly)
     yield from _restart_rows("restart", report.restarts, 110)
     yield from _restart_rows("restart with 4,000 launchers", report.reconnects, 160)

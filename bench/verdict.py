@@ -122,7 +122,7 @@ GOALS = (
         lambda found: max(found.figures(NAMES, opens_after_address)),
     ),
     Goal(
-        "from the gate's exit to the first line, in addition to the time of a plain pod",
+        "from the gate's exit to the first line, minus the same time for a plain pod",
         0.3,
         over_plain(OPENED),
     ),

@@ -50,7 +50,7 @@ def test_the_goals_of_many_jobs() -> None:
         "1000x4 IP: peak RSS": ["<= 200 MB", "190.00 MB", "reached"],
         "1000x4 IP, channel: peak RSS": ["<= 160 MB", "170.00 MB", "missed by 10.00 MB"],
         "1x1500 IP: peak RSS": ["<= 200 MB", "210.00 MB", "missed by 10.00 MB"],
-        "1000x4 writes per hour and 1,000 jobs at rest, from 180 s": [
+        "1000x4 writes per hour per 1,000 jobs at rest, extrapolated from 180 s": [
             "<= 0",
             "20.00",
             "missed by 20.00",
