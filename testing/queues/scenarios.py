@@ -186,7 +186,7 @@ def redis_server(stage: Stage) -> str:
     assert names == ["main", "redis"], names
     pod = stage.pods("served").get("served-mq") or stage.get("pod", "served-mq")
     assert pod["spec"]["nodeSelector"] == {"type": "kwok"}, pod["spec"]
-    return f"a job of five ranks with a server waited for six CPUs; pod sets {names}"
+    return f"a job with five ranks and a server waited for six CPUs; pod sets {names}"
 
 
 def uids(stage: Stage, job: str) -> dict[str, str]:
