@@ -22,8 +22,9 @@ from dijob.names import Addressing
 
 # A kubelet can fail to write a changed annotation into the pod's files. On a busy machine, about
 # one in 500 pods stayed at its gate for over a minute although it had the list. Any change to the
-# pod makes the kubelet check again. If API writes are quick, a kubelet updates the pod's files
-# within 1.2 s, even on a busy machine. If API writes are slow, the reminder comes later (pace.py).
+# pod makes the kubelet check again. If API writes are quick, a kubelet normally writes a list into
+# these files within 1.2 s, even on a busy machine. If API writes are slow, the reminder comes later
+# (pace.py).
 REMIND_SECONDS = 4.0
 
 

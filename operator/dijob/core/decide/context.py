@@ -74,7 +74,9 @@ class Context:
 
     @cached_property
     def stall(self) -> Standstill | None:
-        """The time since the training last made progress; None if this time is not counted now."""
+        """The time without progress; None if it is not counted now, or if the job has never made
+        progress.
+        """
         return find_standstill(self.job, self.world, self.observed.progress, self.now)
 
     @cached_property
@@ -95,8 +97,8 @@ class Context:
 
         No rank starts before the server can be reached. A program that cannot connect to the server
         fails after a while, and the job would count that failure. The server is treated as missing
-        while the creation of one of its objects is rejected, or while an object differs from what
-        the operator specified.
+        while the creation of one of its objects is rejected, or while its Service has been changed
+        (redis_edits).
         """
         name, seen = self.world.gang.server, self.observed
         if not name:

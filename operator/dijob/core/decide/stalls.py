@@ -67,9 +67,9 @@ def ask_stacks(ctx: Context) -> tuple[AskStack, ...]:
 def stall_loss(ctx: Context) -> Loss | None:
     """Return the loss that makes the slowest ranks restart; None if no restart is due.
 
-    The operator restarts ranks only if their launchers say that there is no progress. Silent
-    launchers are not a reason for a restart. If the restart would exceed backoffLimit, no rank is
-    restarted: the job is reported as stalled rather than failed.
+    The operator restarts ranks only while the launchers of all ranks are connected: a lack of
+    reports then means that there is no progress. If the restart would exceed backoffLimit, no rank
+    is restarted: the job is reported as stalled rather than failed.
     """
     status, stall = ctx.job.status, due_stall(ctx)
     if ctx.job.spec.stall_policy is not StallPolicy.RESTART or stall is None:
