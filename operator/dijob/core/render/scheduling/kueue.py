@@ -59,8 +59,8 @@ def queue_name(job: DIJob) -> str:
 
 
 def workload_name(job: DIJob) -> str:
-    """Return the name of the job's Workload. It begins with the name of the job's kind, as do the
-    names of Workloads for other kinds.
+    """Return the name of the job's Workload. It begins with the name of the job's kind. The names
+    of Workloads for other kinds begin with the names of those kinds, too.
     """
     digest = hashlib.sha256(job.metadata.uid.encode()).hexdigest()[:5]
     return f"dijob-{job.metadata.name}-{digest}"
@@ -208,7 +208,7 @@ def pod_marks(
 
 
 def server_marks(job: DIJob, admitted: Workload, flavors: Mapping[str, Flavor]) -> PodMarks:
-    """Return the marks that the pod of the job's Redis server gets after admission. Workloads of
+    """Return the marks that the pod of the job's Redis server gets from the admission. Workloads of
     older versions of the operator have no pod set for this pod.
     """
     name = server_set_name(job)

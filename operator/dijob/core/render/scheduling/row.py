@@ -107,7 +107,7 @@ class EngineRow:
         return f"{self.api}/{self.kind}"
 
     def key(self, name: str) -> str:
-        """Return the key of the object with this name, in the form that is used in rejections."""
+        """Return the key of the object with this name, as used for rejections."""
         return object_key(self.api, self.kind, name)
 
 
