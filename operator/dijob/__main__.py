@@ -137,7 +137,7 @@ def _enum_option(
     show_default=True,
     help=(
         "Let Kueue admit the jobs that have the label kueue.x-k8s.io/queue-name. The operator then"
-        " creates Workloads for these jobs, and watches them."
+        " creates Workloads for these jobs, and watches the Workloads."
     ),
 )
 @click.option(

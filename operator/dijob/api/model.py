@@ -194,8 +194,8 @@ def spec_fingerprint(spec: Spec) -> str:
 
     The hash covers what the user wrote, not the pod that the operator creates from it. Otherwise an
     upgrade of the operator would mark every running pod as outdated. For the same reason, most
-    fields are hashed only if they differ from their default. So adding such a field does not change
-    the hash of existing pods.
+    fields are hashed only if they differ from their default. So if a new version of the operator
+    adds such a field, the hash of each existing spec stays the same.
     """
     counted = {
         name

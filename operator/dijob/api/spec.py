@@ -119,11 +119,12 @@ class Spec(Written):
     the job starts (once minReplicas ranks have an address) and when ranks join later. Defaults to
     10. 0: no wait."""
     schedule_timeout_seconds: Annotated[StrictInt, Field(ge=5, le=86400), Mutable.UNTIL_ENDED] = 300
-    """The admission timeout: how long a job may keep its pods while no rank is running and one of
-    the ranks 0 to minReplicas-1 cannot start. A rank cannot start if its pod has no node, or is
-    rejected because a quota is full. A job has no running rank before it has started, and while all
-    its ranks restart. After the timeout, the operator deletes pods of the job and retries later. If
-    a quota is full, it deletes all of them. Otherwise it deletes only those that have a node, and
+    """The admission timeout: how long a job that cannot start may keep its pods. The timeout
+    applies while no rank of the job is running: before the job has started, and while all its ranks
+    restart. A job cannot start if a required rank has no node, or if the rank's pod is rejected
+    because a quota is full. A rank is required if it must have an address before the job starts
+    (minReplicas). After the timeout, the operator deletes pods of the job and retries later. If a
+    quota is full, it deletes all of them. Otherwise it deletes only those that have a node, and
     only if pods outside the job are waiting for a node. Defaults to 300."""
     scheduling: Annotated[Scheduling, Immutable()] = Scheduling()
     """Gang scheduling: the cluster places at least minAvailable ranks of the job at the same time,

@@ -1,4 +1,4 @@
-"""Reads the last part of the log of each program that has terminated.
+"""Reads the last parts of the logs of programs that have terminated.
 
 Kubernetes deletes a log with its pod, so a log is read as soon as its program has terminated. Each
 request has a limit on lines and bytes, and only a few requests run at the same time.

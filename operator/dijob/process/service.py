@@ -31,7 +31,7 @@ def build_health_app(find_problem: Callable[[], str] = lambda: "") -> web.Applic
     """Return the application for probes.
 
     The application has a separate port, because its requests need no token. /livez fails while
-    `find_problem` returns a problem that a restart would fix. By default, the probes check only
+    `find_problem` returns a problem that a restart can fix. By default, the probes check only
     that the process responds.
     """
 

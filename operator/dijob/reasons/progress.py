@@ -87,11 +87,11 @@ class AddressesReady(Reason):
         " that otherwise follows each restart of the operator",
     )
     NoRoom = problem(
-        "no rank of the job is running, and a rank that the job needs to reach `minReplicas` found"
-        " no node, or no room in a quota, within `scheduleTimeoutSeconds`. If a quota is full, the"
-        " job deletes all its pods. Otherwise it deletes its pods that have a node, because other"
-        " pods are waiting for a node. It keeps its pods without a node, so that a cluster"
-        " autoscaler adds nodes for them. The message says when the job tries again",
+        "no rank of the job is running, and a rank that must have an address before the job starts"
+        " (`minReplicas`) found no node, or no room in a quota, within `scheduleTimeoutSeconds`. If"
+        " a quota is full, the job deletes all its pods. Otherwise it deletes its pods that have a"
+        " node, because other pods are waiting for a node. It keeps its pods without a node, so"
+        " that a cluster autoscaler adds nodes for them. The message says when the job tries again",
         "add nodes, raise the quota, request less, or lower `minReplicas`",
     )
     Publishing = waiting("the operator is writing the peer list to the pods")

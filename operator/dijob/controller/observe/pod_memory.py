@@ -44,7 +44,7 @@ class PodMemory:
     def read_again(self, uid: str, now: datetime, seconds: float) -> None:
         """Schedule the next read of a pod's events in `seconds` seconds. If the events of another
         pod are due in the second half of that time, read the events of both pods together.
-        Otherwise, each pod of a job that cannot start would cause its own reconciliation.
+        Without this rule, each pod of a job that cannot start would cause its own reconciliation.
         """
         latest = max((at for other, at in self.due.items() if other != uid), default=now)
         together = (latest - now).total_seconds()

@@ -238,8 +238,9 @@ class Actor:
             self._api.throttle.published()
             metrics.LISTS.labels("annotations").inc()
             self._writes.enter(action.uid, response)
-            # The launcher stops its program as soon as it gets the list. The annotations say that
-            # this stop is not a failure, so they are stored before the list is sent.
+            # If the program must restart with the list, the launcher stops the program as soon as
+            # the launcher gets the list. The annotations say that this stop is not a failure, so
+            # they are stored before the list is sent.
             if before is not None and before.made.channel_key:
                 self._launchers.send(before, annotations)
 
