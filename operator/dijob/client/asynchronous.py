@@ -254,7 +254,7 @@ class AsyncClient(Reader):
             found = await self.connection.json(ClientRequest("GET", path))
         except NotFound:
             return
-        # The ConfigMap of a deleted job of this name may still exist. It is safe to replace.
+        # The ConfigMap of a deleted job of this name may still exist. Replacing it is allowed.
         owners = found["metadata"].get("ownerReferences") or ()
         if (names.KIND, job) not in {(owner["kind"], owner["name"]) for owner in owners}:
             raise Refused(

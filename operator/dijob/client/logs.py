@@ -284,7 +284,7 @@ class Follower:
                 await self._lines.put(line)
 
     async def _started(self, uid: str, seen: int) -> RankPod | None:
-        """Wait until the pod has an unread log. Return None if it will not have another."""
+        """Wait until the pod has an unread log. Return None if it will never have one."""
         async with self._changed:
             while (pod := self._pods.get(uid)) is not None:
                 if pod.started and (pod.restarts > seen or pod.running):
