@@ -129,7 +129,7 @@ def _mentioned_variables(text: str) -> set[str]:
 
 
 def _handle_computed(name: str, written: str, line: ScriptLine, body: Body, notes: Notes) -> None:
-    """Handle a variable whose value is computed by a command."""
+    """Handle an array, or a variable whose value comes from a command or from the first node."""
     # Almost every distributed script computes two values that are known in a DIJob: the first
     # node's address and a port.
     if _FIRST_NODE.search(written) or _mentioned_variables(written) & body.masters.keys():

@@ -169,10 +169,11 @@ def _count_processes(value: str, pods: Shape) -> int:
 def _derive_variables(
     words: Iterable[str], body: Body, pods: Shape, runtime: Runtime, name: str
 ) -> dict[str, str]:
-    """Return the variables that the command reads and Slurm would set, except those that the
-    runtime sets.
+    """Return variables that the command needs in addition to those that the runtime sets.
 
-    Only variables whose values can be derived from the script are returned.
+    These are Slurm's variables that the command reads, if their values are known. They also include
+    the script's variables for the first node and for ports, if the command reads them or the script
+    exports them.
     """
     texts = [*words, *body.late.values()]
     read = {match[1] or match[2] for text in texts for match in REFERENCE.finditer(text)}
@@ -195,9 +196,9 @@ def _derive_variables(
 
 
 def _note_masters(body: Body, made: SlurmCommand, notes: Notes) -> None:
-    """Add a note for each line that looks up the first node or chooses a port.
+    """Add a note for each variable that depends on the first node or contains a computed port.
 
-    The note says what replaces the line, or why the line is not needed.
+    The note says what replaces the line that sets the variable, or why the line is not needed.
     """
     for name, line in [*body.masters.items(), *body.ports.items()]:
         if name in made.env:

@@ -1,4 +1,4 @@
-"""Renders the ephemeral container or, if it cannot run, explains why. No I/O."""
+"""Renders the ephemeral container and, if it cannot run, explains why. No I/O."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -84,7 +84,8 @@ def _build_target(
     settings: Configuration, impersonation: tuple[tuple[str, str], ...] = ()
 ) -> Target:
     async def again() -> Target:
-        # A user's credentials do not change. The page's own credentials are read for each request.
+        # A user's credentials do not change. In a pod, `settings` reads the page's own token again
+        # if it is more than a minute old.
         return target
 
     target = Target(settings, "default", _SOURCE, again, impersonation)
