@@ -27,8 +27,8 @@ def key(archive: Path) -> str:
 
 def exclusive() -> AbstractContextManager[None]:
     """Return the lock of the stores. A start holds it from the search for a store until the last
-    node's images are linked. Other starts wait meanwhile. So they can use the imported images, and
-    they do not delete the store.
+    node's images are linked. Other starts wait until then. So they can use the imported images, and
+    none of them deletes the store before it is linked.
     """
     return one_at_a_time(cache() / "stores.lock")
 

@@ -12,8 +12,8 @@ from cluster.errors import ClusterError
 
 
 def root() -> Path:
-    """Return the folder that contains all clusters: $DIJOB_CLUSTER_DIR if it is set. The
-    default is /var/lib/dijob-cluster for root, and a folder in the runtime folder for other users.
+    """Return the folder that contains all clusters: $DIJOB_CLUSTER_DIR if it is set. The default is
+    /var/lib/dijob-cluster for root. For other users, it is in $XDG_RUNTIME_DIR or ~/.local/state.
     """
     if chosen := os.environ.get("DIJOB_CLUSTER_DIR"):
         return Path(chosen).resolve()

@@ -18,8 +18,8 @@ ROOT = {("list", JOBS, ""), ("get", JOBS, "b"), ("get", LOGS, "b")}
 
 @dataclass
 class Reviewer:
-    """Answers an API server's reviews, using a table of each user's rights. A user's token is the
-    user's name.
+    """Answers reviews as an API server does, using a table of each user's rights. A user's token is
+    the user's name.
     """
 
     rights: dict[str, set[Right]] = field(
