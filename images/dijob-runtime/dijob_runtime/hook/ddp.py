@@ -40,8 +40,8 @@ def _on_cpu(usual: Callable[..., Any], module: Any) -> Callable[..., Any]:
         if backend == "nccl":
             log_message(NOTE)
             backend = "gloo"
-        # DI-engine's last step, which selects GPU number `rank % GPUs`, raises this error. By then,
-        # the process group exists.
+        # The last step of DI-engine's dist_init, which selects GPU number `rank % GPUs`, raises
+        # this error. By then, the process group exists.
         with suppress(ZeroDivisionError):
             return usual(backend, *args, **kwargs)
         return module.get_rank(), module.get_world_size()

@@ -129,7 +129,7 @@ func Check(targets []Target) error {
 		os.Getenv("DI_RANK"), err, bound.Seconds(), look)
 }
 
-// Report writes an error from Check to the log and to the termination message, which the job's status quotes.
+// Report writes an error to the log and to the termination message, which the job's status quotes.
 func Report(err error) {
 	env.Logf("%v", err)
 	// Outside a container this file does not exist, and it must not be created there.

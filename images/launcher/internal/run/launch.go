@@ -439,7 +439,7 @@ func (r *run) end(status syscall.WaitStatus) int {
 }
 
 // report logs why the program failed. It also writes the end of the log as the termination message, unless the program has
-// written a message itself. If there is no message, the kubelet uses the end of the log itself. But the line that was written
+// written a message itself. If there is no message, the kubelet itself uses the end of the log. But the line that was written
 // just before the end may not be in the log yet. Without a record of the output, the message is left to the kubelet, because the
 // program's own error may be more important than `why`.
 func (r *run) report(why string) {

@@ -21,7 +21,7 @@ const (
 
 // readiness answers the kubelet's readiness probe. The probe's port is open as long as the program listens on its own port and
 // no process of the program started without its peers. The kubelet cannot check the second condition. A connection to the
-// program's port does not show whether the peers are connected, because a proxy between the pods may accept every connection.
+// program's port does not show whether this condition is met, because a proxy between the pods may accept every connection.
 type readiness struct {
 	address  string // to which the kubelet connects
 	program  string // on which the program listens; "" if that is not known
