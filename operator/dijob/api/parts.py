@@ -173,8 +173,8 @@ class MessageQueue(Written):
     type: Annotated[Queue, DEFAULTED] = Queue.NNG
     """nng connects the processes to each other according to the topology. With redis, each process
     connects to a Redis server. The torchrpc types connect the processes like nng, but use
-    torch.distributed.rpc and need dijob-runtime in the image. With torchrpc:cuda, GPUs exchange
-    data directly. torchrpc means torchrpc:cuda if the pod has CUDA, else torchrpc:cpu."""
+    torch.distributed.rpc and need dijob-runtime in the image. With torchrpc:cuda, torch sends
+    tensors from GPU to GPU. torchrpc means torchrpc:cuda if the pod has CUDA, else torchrpc:cpu."""
     host: Annotated[str, Field(max_length=253)] = ""
     """Name or IP of a Redis server. It must not require a password, because DI-engine sends none.
     Jobs cannot share a server, because DI-engine uses the same channel names in all jobs. If
