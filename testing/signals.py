@@ -22,7 +22,7 @@ def pytest_configure() -> None:
 
 
 def _as_ctrl_c(number: int, frame: FrameType | None) -> None:
-    """Interrupt every process of the run, as a terminal does. Otherwise, xdist would kill its
+    """Interrupt this process and its children, as a terminal does. Otherwise, xdist would kill its
     workers, and their child processes would remain.
     """
     for task in Path("/proc/self/task").iterdir():

@@ -28,8 +28,7 @@ class Faults:
     """Faults while the operator runs.
 
     After `writes` writes, the operator is killed (`kills`), or waits for the apiserver while other
-    things happen. The first `turn` writes are delivered after the writes that follow
-    them.
+    things happen. The first `turn` writes are delivered after the writes that follow them.
     """
 
     writes: int = PLENTY

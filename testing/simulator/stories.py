@@ -18,8 +18,8 @@ from simulator.state_machine import (
     Chaos,
 )
 
-# Rounds until a job runs. Its pods are created, are scheduled and get lists, are started, and
-# become Ready. Its status and Service are written.
+# Rounds until a job runs. In the first one, its pods and Service are created. In the next ones, the
+# pods are scheduled and get lists, are started, and become Ready, which the status then shows.
 TO_RUN = 4
 # Everything must happen within this time, not only at the next resync.
 REST_SECONDS = 70.0

@@ -38,8 +38,9 @@ class Happened:
 
     `done` counts how often it hit its target, and `missed` how often there was none. `seconds` has
     the recovery times, except those in `beside` and `alone`. `beside` has the recovery times in
-    waves in which Kubernetes gave up on a node. `alone` has the recovery times after faults that
-    hit the leader while no standby was Ready. `never` counts targets that never recovered.
+    waves in which another fault made Kubernetes give up on a node. `alone` has the recovery times,
+    in other waves, after faults that hit the leader while no standby was Ready. `never` counts
+    targets that never recovered.
     """
 
     done: int = 0
@@ -171,7 +172,8 @@ def _of_kind(kind: Kind, happened: Happened) -> Row:
 
 def _timed(words: str, count: str, seconds: list[float], bounds: tuple[int, int]) -> Row:
     shown = f"median <= {bounds[0]} s, max <= {bounds[1]} s"
-    # No recovery time is known if the fault only occurred together with the loss of a node.
+    # There are no times if the fault never hit a target, if its targets never recovered, or if all
+    # its times are in `beside` or `alone`.
     if not seconds:
         return Row(words, count, "-", shown, good=True)
     middle, most = median(seconds), max(seconds)

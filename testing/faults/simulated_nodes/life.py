@@ -144,8 +144,8 @@ def differences(wanted: End, found: dict[str, Json], counts: Counter[str]) -> li
 
 
 async def live(stage: Stage, trouble: Trouble, seconds: float | None = None) -> Lived:
-    """Run the period with a fault that begins before the jobs are changed. The fault lasts for
-    `seconds`, or until the end of the period if `seconds` is None.
+    """Run the period with a fault that begins before the jobs are changed. The fault ends `seconds`
+    after these changes, or at the end of the period if `seconds` is None.
     """
     wanted = await stage.once("end", lambda: end(stage))
     # The run is repeated only for kwok's defect, never for a wrong result.

@@ -91,7 +91,7 @@ class Soaked:
 
 def slope(samples: Sequence[Sample], since: float) -> float:
     """Return the growth in MB per hour since `since` (in seconds), by least squares. It is the
-    largest growth among the processes that have lived since then; 0 if there are none.
+    largest growth among the processes that have lived since then; 0 if none of them has grown.
     """
     found = [0.0]
     last = max((one.at for one in samples), default=0.0)
