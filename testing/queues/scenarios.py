@@ -339,7 +339,7 @@ def killed_at_each_write(play: Callable[[Stage], None], victim: str) -> Callable
 
     def run(stage: Stage) -> str:
         with stage.killed_by(victim) as killer:
-            for number in range(1, MOST_POINTS + 1):
+            for number in range(1, MOST_POINTS + 2):
                 fired = [play_once(stage, play, killer, number, after) for after in (False, True)]
                 if not all(fired):
                     return f"{number - 1} writes, each with a kill before and after it"
