@@ -79,8 +79,8 @@ def is_wide(document: bytes) -> bool:
 def cut_size(document: bytes, levels: int, most: int = TOKENS) -> bytes:
     """Return a JSON document in which large parts are replaced by CUT.
 
-    A part is an object or list directly below the first `levels` levels. It is large if it has more
-    than `most` commas and opening brackets.
+    A part is an object or list on the level after the first `levels` levels. It is large if it has
+    more than `most` commas and opening brackets.
     """
     depth, tokens, start, kept, begin = 0, 0, 0, list[bytes](), 0
     for found in _TOKEN.finditer(document):

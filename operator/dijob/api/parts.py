@@ -214,15 +214,15 @@ class Scheduling(Written):
     """How the cluster assigns nodes to the job's ranks."""
 
     engine: Engine | None = None
-    """The scheduler that places at least minAvailable ranks at the same time, or none. Native: the
-    scheduler of Kubernetes 1.37 or later (a PodGroup of scheduling.k8s.io/v1beta1, which the
-    cluster must serve). Volcano, Coscheduling (of scheduler-plugins), YuniKorn, KAI: the scheduler
-    with that name, which must be installed in the cluster. Kueue: the queue in the label
-    kueue.x-k8s.io/queue-name admits the job (the chart value scheduling.kueue must be true). None:
-    each pod is scheduled on its own. Defaults to Kueue if the job has the queue label and the
-    operator uses Kueue. Otherwise defaults to the operator's engine (the chart value
-    scheduling.engine, by default None). If the template itself puts the pods into a group, for
-    example with schedulingGroup, the default is None."""
+    """The scheduler that places the ranks together: either at least minAvailable of them, or no
+    rank. Native: the scheduler of Kubernetes 1.37 or later (a PodGroup of
+    scheduling.k8s.io/v1beta1, which the cluster must serve). Volcano, Coscheduling (from
+    scheduler-plugins), YuniKorn, KAI: the scheduler with that name, which must be installed in the
+    cluster. Kueue: the queue in the label kueue.x-k8s.io/queue-name admits the job (the chart value
+    scheduling.kueue must be true). None: each pod is scheduled on its own. Defaults to Kueue if the
+    job has the queue label and the operator uses Kueue. Otherwise, the default is the operator's
+    engine (the chart value scheduling.engine, by default None). If the template itself puts the
+    pods into a group, for example with schedulingGroup, the default is None."""
     queue: Annotated[str, Field(min_length=1, max_length=63)] | None = None
     """The engine's queue from which the job gets its nodes. Only for Volcano, YuniKorn and KAI. If
     the field is absent, the scheduler decides, or uses its default queue."""

@@ -123,7 +123,8 @@ def render_bar(now: Shown, *, moves: bool = True) -> "RenderableType":
     """Return the bar for rich.
 
     If the completed fraction is unknown, the bar moves back and forth. `moves` is false if the
-    output cannot be animated, as in a notebook; a bar without a known fraction is then left out.
+    output cannot be animated, as in a notebook. In that case, a bar whose fraction is unknown is
+    left out.
     """
     from rich.progress_bar import ProgressBar
     from rich.table import Table

@@ -123,8 +123,8 @@ class GangScheduled(Reason):
     )
     Waiting = waiting("the scheduler has not placed the ranks yet")
     NoRoom = problem(
-        "the cluster cannot place all ranks that must have nodes at the same time, so none of them"
-        " gets a node. The message quotes the scheduler",
+        "the cluster cannot place all the ranks that must be scheduled together, so none gets"
+        " a node. The message quotes the scheduler",
         "add nodes, request less, or lower `minReplicas` or `spec.scheduling.minAvailable`",
     )
     Placed = good("enough ranks have nodes")

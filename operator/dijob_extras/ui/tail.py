@@ -24,7 +24,7 @@ def line_for_page(line: Line) -> dict[str, Any]:
     """Return a line for the page. A progress bar (with carriage returns) is reduced to its end."""
     text = _clean_line(line)
     shown = {"time": line.stamp, "rank": line.rank, "text": text}
-    # The page prints warnings of libraries in a lighter color.
+    # The page shows warnings from libraries in a lighter color.
     return {**shown, "noise": True} if is_noise(text) else shown
 
 

@@ -257,7 +257,7 @@ def _is_ip(text: str) -> bool:
 
 
 def mask(value: Any) -> Any:
-    """Return the value without times, uids, versions and nodes."""
+    """Return the value without times, uids, versions or nodes."""
     if isinstance(value, dict):
         return {k: "MASKED" if MASKED.search(k) else mask(v) for k, v in value.items()}
     return [mask(v) for v in value] if isinstance(value, list) else value

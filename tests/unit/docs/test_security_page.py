@@ -51,7 +51,7 @@ a misspelled rule
 objects of any form
     make hostile
     tests/apiserver/test_poison.py
-a user of the page in the cluster
+a user opens lists, jobs, logs and totals
     tests/apiserver/test_page_in_cluster.py::test_a_user_sees_exactly_what_kubectl_auth_can_i_allows
     tests/apiserver/test_page_in_cluster.py::test_the_page_of_a_job_has_only_the_objects_that_the_user_may_read
 a client of the page forges headers

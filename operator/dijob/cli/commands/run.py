@@ -189,7 +189,8 @@ def _job_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--replace",
     is_flag=True,
-    help="Delete the job of this name first. Without --image and COMMAND, only replace its code.",
+    help="If a job with this name exists, delete it first. If neither --image nor COMMAND is given,"
+    " replace only its code.",
 )
 @click.option(
     "-f/-F",

@@ -16,7 +16,7 @@ class LauncherState(StrEnum):
 
     WAITING = "waiting"  # the program has not started
     STARTED = "started"
-    READY = "ready"  # the program also listens, and has its peers
+    READY = "ready"  # the program listens on its port, and did not start without its peers
     ENDED = "ended"
 
 

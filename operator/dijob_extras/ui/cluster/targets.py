@@ -15,7 +15,7 @@ from dijob_extras.ui.cluster.users import AccessDenied, PageUser
 CA_FILE: Final = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 _SOURCE: Final = "the page in the cluster"
 
-# A function that returns how to connect as a user.
+# A function that returns the connection settings for a user.
 Connect = Callable[[PageUser], Target]
 
 
