@@ -268,7 +268,7 @@ RECIPES = (
     _row(
         "T9",
         "stall",
-        "all open connections stall: no data arrives, and none is closed",
+        "all open connections stall: no data arrives, and no connection is closed",
         75,
         stalled,
     ),

@@ -246,7 +246,7 @@ RECIPES = (
     Recipe(
         "etcd",
         "restored",
-        "etcd is restored to an older state, so versions go back; the"
+        "etcd is restored to an older state, so resource versions go backwards; the"
         " apiserver, the controllers and kwok restart",
         "seconds to recover from a loss after that",
         90,
