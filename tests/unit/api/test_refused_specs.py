@@ -244,7 +244,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "is redis, but the command has --mq-type nng",
     ),
     "no such runtime": (
-        body(runtime="mpi"),
+        body(runtime="no-runtime"),
         "spec.runtime",
         "'ditask', 'torch'",  # and the others
     ),

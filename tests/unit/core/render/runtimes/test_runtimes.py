@@ -73,6 +73,7 @@ def test_no_runtime_leaks_into_another() -> None:
     }
     assert own[Runtime.DITASK] == set()
     prefixes = {Runtime.TORCH: "PET_", Runtime.SLURM: "SLURM", Runtime.ONEFLOW: "DI_ONEFLOW_"}
+    assert prefixes.keys() == set(Runtime) - {Runtime.DITASK}, "each runtime needs a prefix"
     for one, other in combinations(prefixes, 2):
         assert not any(name.startswith(prefixes[one]) for name in own[other])
         assert not any(name.startswith(prefixes[other]) for name in own[one])
