@@ -48,7 +48,7 @@ a pod of another job, or of none
 a misspelled rule
     tests/unit/controller/test_network_policy.py::test_a_rule_that_would_admit_more_than_it_states_is_rejected
     tests/apiserver/test_isolation.py
-objects of any form
+arbitrary objects are generated
     make hostile
     tests/apiserver/test_poison.py
 a user opens lists, jobs, logs and totals
