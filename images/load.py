@@ -35,7 +35,7 @@ class Where:
 
 @dataclass(frozen=True)
 class Import:
-    """One command, and the archive for its standard input, if it reads one."""
+    """One command, and the archive that it reads from its standard input, if any."""
 
     argv: tuple[str, ...]
     stdin: Path | None = None

@@ -29,7 +29,7 @@ def with_version(text: str, pattern: str, version: str) -> str:
 
 
 def with_heading(changelog: str, version: str, day: date) -> str:
-    """Return the changelog with a heading for the version above the unreleased changes. The
+    """Return the changelog with the version's heading above the unreleased changes. The
     changelog is unchanged for a version that ends in -dev or that already has a heading.
     """
     if version.endswith("-dev") or re.search(rf"(?m)^## {re.escape(version)} - ", changelog):

@@ -37,7 +37,9 @@ class World:
 
     @classmethod
     def read(cls, env: Mapping[str, str]) -> World:
-        """Read the environment. ValueError names a variable that is missing or out of range."""
+        """Read the environment. If a variable is missing or out of range, raise a ValueError that
+        names it.
+        """
         try:
             addresses = tuple(env["DI_NODES"].split(","))
             rank = int(env["DI_RANK"])
@@ -86,8 +88,8 @@ class World:
 
 @dataclass
 class Mesh:
-    """The connections of this pod. A connection counts if it was up once, because peers that have
-    finished may leave at any time.
+    """The connections of this pod. A connection counts if it has been up once, because peers that
+    have finished may leave at any time.
     """
 
     world: World

@@ -1,4 +1,4 @@
-// Stacks prints the stacks of a container's Python processes, with a line of JSON for each process. A line contains the threads
+// Stacks prints the stacks of a container's Python processes, as one line of JSON per process. A line contains the threads
 // as py-spy reports them, and the kernel function in which each thread sleeps. Stacks runs as an ephemeral container that shares
 // the process namespace of the examined container. Arguments NAME=VALUE select the processes that have these variables.
 //

@@ -26,9 +26,9 @@ _FLAGS: Final = frozenset({"-v", "--version", "-h", "--help"})
 _LISTENING: Final = frozenset(
     {"ports", "mq-type", "protocol", "platform", "platform-spec", "address"}
 )
-# The longest command that is parsed, as the total number of characters in its words. A script
-# within a script is counted again. All jobs share one thread, so a long command of one job would
-# delay the others.
+# The maximum length of a command that is parsed: the total number of characters in its words. A
+# script within a script is counted again. All jobs share one thread, so a long command of one job
+# would delay the others.
 READ_LENGTH: Final = 16 * 1024
 _ACTIVATORS: Final = frozenset({"conda", "mamba", "micromamba"})
 

@@ -14,7 +14,7 @@ import (
 const (
 	// The interval between checks until the program is ready. After that, the launcher checks every second.
 	readyPoll = 200 * time.Millisecond
-	// The files that the program writes next to topology.json, one for each process that has started while peers were missing
+	// The files that the program writes next to topology.json, one for each process that started while peers were missing
 	// (images/dijob-runtime/dijob_runtime/hook/connected.py).
 	lackingFiles = "without-peers-*"
 )

@@ -47,7 +47,7 @@ func startsAgain() bool {
 	return os.Getenv("DIJOB_RESTART_POLICY") == "OnFailure" && os.MkdirAll(env.RunFolder(), 0o777) == nil
 }
 
-// readLastRun returns what the previous launcher has stored; nil if there was none, or if it could not write.
+// readLastRun returns what the previous launcher stored; nil if there was none, or if it could not write.
 func readLastRun() *lastRun {
 	var found lastRun
 	if text := env.Read(runPath()); text == "" || json.Unmarshal([]byte(text), &found) != nil {
