@@ -214,7 +214,7 @@ def check_proxies(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _bypasses_proxy(ip: str, no_proxy: str) -> bool:
-    """Whether no_proxy covers an address: by the address, a network, a prefix ("10."), or "*".
+    """Whether no_proxy lists an address, or a network, a prefix ("10.") or "*" that covers it.
 
     HTTP clients differ in the forms that they accept. This check accepts all of them, so that it
     does not report a proxy that is not used.

@@ -187,7 +187,7 @@ def check_scheduling(evidence: Evidence) -> Iterator[Finding]:
     """Check that every pod has been scheduled to a node."""
     if (queue := evidence.queue) and queue.problem:
         yield problem(queue.problem, f"create the queue, or open it, or change {queue.place}")
-    # A job that is admitted needs no more quota.
+    # An admitted job does not need additional quota.
     if queue and evidence.job.is_true("Suspended"):
         if queue.misfit:
             yield problem(
@@ -352,7 +352,7 @@ def _is_expected(code: int, in_main: bool) -> bool:
 
 
 def check_readiness(evidence: Evidence) -> Iterator[Finding]:
-    """Report what keeps pods from being Ready, other than their programs."""
+    """Report what, apart from a rank's program, keeps its pod from being Ready."""
     causes = dict[str, list[RankPod]]()
     for pod in evidence.pods:
         spec, status = pod.body.get("spec") or {}, pod.body.get("status") or {}

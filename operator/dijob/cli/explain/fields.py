@@ -30,7 +30,7 @@ def with_names(message: str) -> str:
 
 
 def describe_bad_quantities(pod: Mapping[str, Any]) -> list[str]:
-    """Return a message for each resource request or limit of a pod that is not a quantity.
+    """Return a message for each invalid quantity in a pod's resource requests and limits.
 
     Containers that the operator adds are left out, because they copy the main container's requests.
     """

@@ -22,7 +22,7 @@ _NAMING_FIELDS: Final = {
     "priorityClassName": PRIORITY_CLASS,
     "runtimeClassName": RUNTIME_CLASS,
 }
-# The namespace's controller creates this account, and pods use it by default.
+# A Kubernetes controller creates this account in each namespace, and pods use it by default.
 _DEFAULT_ACCOUNT: Final = "default"
 # From harmless to fatal. If several references name one object, the most severe applies.
 _SEVERITY: Final = (YES, UNKNOWN, NO)

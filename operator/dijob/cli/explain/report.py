@@ -128,7 +128,7 @@ def _size_limits(job: DIJob, gang: Gang, options: Options) -> Data:
 
 
 def _environment_bytes(process: MainProcess) -> int:
-    """Return the size of the environment, computed in the same way as for the kernel's limit.
+    """Return the size of the environment as the kernel counts it for its limit.
 
     Each variable counts as NAME=VALUE and a NUL byte.
     """
