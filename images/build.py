@@ -136,7 +136,7 @@ def build_with_buildah(name: str, out: Path, step: Step, work: Path) -> None:
     """Build with buildah in chroot isolation.
 
     buildah's store is removed after the build. Only the store of the operator's image is kept,
-    because of its layers.
+    because it is the cache of the image's layers.
     """
     image, context = IMAGES[name], prepared_context(name, step, work)
     store = LAYERS if name == "operator" and not image.rootfs else work / "store"
@@ -250,7 +250,7 @@ def with_base(names: list[str]) -> list[str]:
 
 
 def parsed() -> argparse.Namespace:
-    """Parse the command line, and set the architecture of `--arch` in the catalog."""
+    """Parse the command line, and apply `--arch` to the images of the catalog."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "names",

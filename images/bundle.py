@@ -2,7 +2,7 @@
 
 The artifacts are the images as OCI archives, the Helm chart, two wheels, an SBOM for each image,
 notes, and SHA256SUMS. One wheel contains the operator with its command line. The other wheel
-contains the runtime in pods. Nothing is pushed.
+contains the runtime for pods. Nothing is pushed.
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ def main() -> None:
     peers = parser.parse_args().peers
     found: dict[str, list[dict[tuple[int, str], float]]] = {kind: [] for kind in QUEUES}
     for number in range(ROUNDS * len(QUEUES)):
-        # Each measurement uses new ports, because the previous ports may not be free again yet.
+        # Each measurement uses new ports, because the previous ports may not be free yet.
         kind, context = QUEUES[number % len(QUEUES)], mp.get_context("spawn")
         answers = context.SimpleQueue()
         port = BASE_PORT + number * (peers + 1)

@@ -97,8 +97,9 @@ def _add_formatter() -> list[str]:
 
 
 def format_code(text: str, *_: Any, **__: Any) -> tuple[str, bool]:
-    """Return the text of a configuration with line breaks, and whether they were added. The file is
-    only meant to be read by people, so code that is not a literal is left as it is.
+    """Add line breaks to the text of a configuration. Return the text, and whether line breaks
+    were added. The file is only meant to be read by people, so code that is not a literal is left
+    as it is.
     """
     try:
         value = ast.literal_eval(text)
