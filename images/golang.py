@@ -67,7 +67,7 @@ def _pip(target: Path) -> None:
 
 
 def main() -> int:
-    """Print the path. Exit code 1 with one message if Go is not found and cannot be installed."""
+    """Print the path. The exit code is 1, with one message, if Go cannot be found or installed."""
     try:
         print(find_go())
     except (BuildError, OSError) as error:

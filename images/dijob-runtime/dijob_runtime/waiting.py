@@ -19,7 +19,7 @@ class WaitMeter:
     `trains` is true once this process has trained. Only programs that get their data from other
     processes, or from a buffer, are measured (hook/distributer.py, hook/fetcher.py). The time
     before the first training step does not count, because more collectors would not shorten the
-    start. `values` maps the names in the job's status to the newest measurements.
+    startup. `values` maps the names in the job's status to the newest measurements.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

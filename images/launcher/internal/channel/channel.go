@@ -54,7 +54,7 @@ const (
 	// be outdated. The later ones are longer, because the operator is then unlikely to accept the next attempt.
 	shortestRefusal = time.Second
 	longestRefusal  = 30 * time.Second
-	// The limit of a response. A list of 1,500 IPv6 addresses is 60 KB long.
+	// The size limit of a response. A list of 1,500 IPv6 addresses is 60 KB long.
 	mostBytes = 1 << 20
 	logEvery  = time.Minute
 	// The shortest interval between two reports of the program's progress.
@@ -136,7 +136,7 @@ func Open() *Channel {
 		State: Waiting,
 		// The response to the previous launcher of this container lets the program restart while the operator is down. The
 		// channel also sends this response to the operator, so that a restarted operator learns what it had requested before
-		// its restart. The operator verifies the response like an annotation.
+		// its restart. The operator verifies the response in the same way as an annotation.
 		Said: env.StoredResponse(),
 		Dial: func() (net.Conn, error) { return dialer.Dial("tcp", words[0]) },
 		Keep: store,
@@ -384,8 +384,8 @@ func (c *Channel) receive(answers *textproto.Reader) error {
 	return nil
 }
 
-// readResponse reads one response of the operator. A response has a length, except with status 204. The package net/http would
-// double the size of this program.
+// readResponse reads one response from the operator. A response has a length, except with status 204. The package net/http
+// would double the size of this program.
 func readResponse(answers *textproto.Reader) (status int, signature string, body []byte, err error) {
 	line, err := answers.ReadLine()
 	if err != nil {

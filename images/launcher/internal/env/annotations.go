@@ -23,7 +23,7 @@ func Annotations() map[string]string {
 	return Newest(FileAnnotations(), StoredResponse())
 }
 
-// StoredResponse returns the newest response of the operator that a launcher has stored; nil if there is none.
+// StoredResponse returns the newest operator response that a launcher has stored; nil if there is none.
 func StoredResponse() map[string]string {
 	var said map[string]string
 	if json.Unmarshal([]byte(Read(SaidPath())), &said) != nil {

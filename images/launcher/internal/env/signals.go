@@ -29,5 +29,5 @@ func receive() chan os.Signal {
 	return signals
 }
 
-// ExitCode returns the exit code of a program that a signal has ended, as in a shell.
+// ExitCode returns the exit code that a shell reports for a program that this signal has ended.
 func ExitCode(which os.Signal) int { return 128 + int(which.(syscall.Signal)) }

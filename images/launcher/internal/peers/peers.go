@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// PollInterval is how often a program reads the peer list while it waits. This interval adds to the start time of every job.
+	// PollInterval is how often a program reads the peer list while it waits. This interval adds to the startup time
+	// of every job.
 	PollInterval = 200 * time.Millisecond
 	// LogInterval is how often a waiting program logs what it is waiting for.
 	LogInterval = 10 * time.Second

@@ -192,7 +192,7 @@ func (r *Report) SetIdle(now time.Time) {
 // After returns whether the program has made progress since another report.
 func (r *Report) After(other *Report) bool { return other == nil || r.moved.After(other.moved) }
 
-// Same returns whether another report has the same values, and no progress has been made since.
+// Same returns whether two reports have the same values and no progress was made between them.
 func (r *Report) Same(other *Report) bool {
 	if r == nil || other == nil {
 		return r == other

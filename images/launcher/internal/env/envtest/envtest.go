@@ -18,7 +18,7 @@ type Pod struct {
 	log    bytes.Buffer
 }
 
-// New returns a Pod for a test. Variables of this machine that the launcher reads are unset.
+// New returns a Pod for a test. It unsets every environment variable that the launcher would read from this machine.
 func New(t *testing.T) *Pod {
 	t.Helper()
 	p := &Pod{Folder: t.TempDir()}
