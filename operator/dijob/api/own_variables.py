@@ -1,4 +1,4 @@
-"""Checks a template's own values for variables that the operator sets.
+"""Checks the values that a template gives to the operator's variables.
 
 A template's value takes precedence in the pod, but the operator follows the spec. If the template's
 value and the spec differ, the ranks disagree about which of them connect to each other, how many

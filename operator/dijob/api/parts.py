@@ -137,7 +137,7 @@ class Task(Written):
     changed for the last task, the operator sets spec.replicas to the new value."""
     min_replicas: Replicas | None = None
     """Only for the last task: the minimum size of the task. The job starts when this many of the
-    task's pods and all pods of the other tasks have addresses. The other pods join later. If the
+    task's pods, and all pods of the other tasks, have addresses. The other pods join later. If the
     field is absent, the task can be scaled down to 1, but the job starts only when all pods have
     addresses."""
     max_replicas: Replicas | None = None
@@ -214,8 +214,8 @@ class Scheduling(Written):
     """How the cluster assigns nodes to the job's ranks."""
 
     engine: Engine | None = None
-    """The scheduler that places the ranks together: either at least minAvailable of them, or no
-    rank. Native: the scheduler of Kubernetes 1.37 or later (a PodGroup of
+    """The scheduler that places the ranks together: either at least minAvailable of them, or none
+    of them. Native: the scheduler of Kubernetes 1.37 or later (a PodGroup of
     scheduling.k8s.io/v1beta1, which the cluster must serve). Volcano, Coscheduling (from
     scheduler-plugins), YuniKorn, KAI: the scheduler with that name, which must be installed in the
     cluster. Kueue: the queue in the label kueue.x-k8s.io/queue-name admits the job (the chart value

@@ -4,8 +4,8 @@ errors, and names that the apiserver does not validate.
 The author of such text may be another tenant. Unchanged, the text could clear a terminal, set its
 title, or add a line to a log. It could also reorder what a person reads, or hide a part of a
 message. Every place where such text enters a status, an event, a log or a terminal uses one of
-these functions. Text that people write on purpose is kept: the letters of all scripts, combining
-marks, emoji (docs/decisions/044).
+these functions. Characters that people type on purpose are kept: the letters of all scripts,
+combining marks, emoji (docs/decisions/044).
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Problems of a DIJob as messages for its author: the field, what is wrong, what to do.
+"""Problems in a DIJob, as messages for its author: the field, what is wrong, what to do.
 
 pydantic's own messages name Python types and do not say what to do, so they are rewritten here.
 """

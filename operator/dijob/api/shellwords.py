@@ -1,8 +1,8 @@
 """Parses just enough of the POSIX shell's grammar to find the simple commands of a `bash -c`
 script.
 
-The standard library's shlex splits words, but it supports neither here-documents nor substitutions,
-and it raises exceptions. This module returns None for a script that it cannot read.
+The standard library's shlex splits words, but it supports neither here-documents nor substitutions.
+For a script that it cannot read, it raises an exception; this module returns None.
 """
 
 import re

@@ -102,7 +102,7 @@ class Spec(Written):
     finds its peers in any image. Off runs the command as it is."""
     connect_seconds: Annotated[StrictInt, Field(ge=0, le=86400), Immutable()] = CONNECT_SECONDS
     """How long a process of DI-engine's Parallel waits for connections to all peers in its peer
-    list before its program starts. The purpose is that no peer misses the first messages. After
+    list before its program starts. It waits so that no peer misses the first messages. After
     this time, the program starts without the missing peers, and its log names them. Defaults to
     120. 0: no wait."""
     network_policy: Annotated[NetworkPolicy | None, Mutable.UNTIL_ENDED] = None

@@ -159,8 +159,8 @@ class ListProof(Stored):
 
 
 class GivenBack(Stored):
-    """An attempt to start the job that failed because there was not enough capacity for all its
-    pods. The job's pods that had a node were deleted, so that other jobs can use those nodes."""
+    """A failed attempt to start the job: there was not enough capacity for all its pods. The job's
+    pods that had a node were deleted, so that other jobs can use those nodes."""
 
     count: Count = 0
     """How many times the job has released its capacity."""

@@ -1,4 +1,4 @@
-"""The validation rules of a pod template (`spec.template` or the template of a task) beyond its
+"""The validation rules for a pod template (`spec.template` or the template of a task) beyond its
 schema.
 
 The rules cover the fields that the operator needs or adds. All other fields are left to the
