@@ -12,8 +12,8 @@ def log_message(text: str) -> None:
 
 
 def exit_with_error(sentence: str) -> None:
-    """Exit with code 1, after writing a message to the log and to the termination message, which
-    the job's status quotes.
+    """Write a sentence to the log, make it the termination message, and exit with code 1. The
+    job's status quotes the termination message.
     """
     log_message(sentence)
     log = os.environ.get("DIJOB_TERMINATION_LOG") or "/dev/termination-log"

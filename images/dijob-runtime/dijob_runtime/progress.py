@@ -24,8 +24,8 @@ from typing import Any, SupportsFloat
 from dijob_runtime import server
 from dijob_runtime.waiting import meter
 
-# The launcher sets this variable if it can send progress to the operator. The value is the path of
-# the files without the process ID at the end (the launcher's progress/progress.go).
+# The launcher sets this variable if it can send progress to the operator. Each file's path is
+# this value, a hyphen and the process ID (the launcher's progress/progress.go).
 FILES = "DIJOB_PROGRESS"
 # The minimum interval between two writes of a file.
 WRITE_SECONDS = 1.0
@@ -118,7 +118,7 @@ class _ProgressFile:
     """The file through which this process reports to the launcher. A forked process has its own
     file.
 
-    `moved` is a time by the node's clock: when the progress last changed, or when a training
+    `moved` is a time on the node's clock: when the progress last changed, or when a training
     process last collected or evaluated.
     """
 

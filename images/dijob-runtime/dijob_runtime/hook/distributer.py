@@ -4,9 +4,9 @@ When the task has finished, the exchangers stop waiting for peers that have alre
 the patch, collectors wait for 60 s and a learner waits forever, so the job would never end.
 
 The context exchanger of ding 0.5.3 iterates over a dict. At the same time, the router's thread adds
-the fields of a message to this dict, one by one. Rarely, a rank then fails with "dictionary changed
-size during iteration" or "Either ctx.trajectories or ctx.episodes should be not None", or loses
-fields. With the patch, each step takes complete messages.
+the fields of a message to this dict, one by one. In rare cases, a rank then fails with "dictionary
+changed size during iteration" or "Either ctx.trajectories or ctx.episodes should be not None", or
+loses fields. With the patch, each step takes complete messages.
 """
 
 from __future__ import annotations

@@ -114,9 +114,9 @@ def _reset_finish(router: Any) -> None:
 def _pass_on(router: Any, queue: Any, msg: Any) -> None:
     """Forward FINISH in a star, where only rank 0 is connected to all other ranks.
 
-    A process emits FINISH itself when it leaves the task. If it has already received FINISH, it
-    does not repeat its own event (nng.py). A program that determines its connections itself always
-    repeats its event.
+    A process emits its own FINISH when it leaves the task. The process then repeats this event
+    (nng.py), unless it has already received FINISH. A program that determines its connections
+    itself always repeats the event.
     """
     relays = getattr(router, "dijob_hub", False) and not getattr(router, "dijob_relayed", False)
     router.dijob_relayed = True

@@ -1,5 +1,5 @@
 """Patch for mpire's workers (mpire/worker.py), in which DI-engine runs programs: it prevents mpire
-from changing the SIGTERM handler of a worker. A handler that the program's modules have set is
+from changing the SIGTERM handler of a worker. If the program's modules have set a handler, it is
 kept; otherwise ending.py sets one.
 """
 

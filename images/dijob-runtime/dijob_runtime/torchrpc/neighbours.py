@@ -96,8 +96,8 @@ class Neighbours:
         clock, said = self._loop.time, self._loop.time()
         while True:
             try:
-                # _talk removes the task in which it runs from `_kept`. The task of _dial must stay
-                # in `_kept`, so _talk gets a separate task, as it does for an accepted connection.
+                # _talk removes its own task from `_kept`. The task of _dial must stay in `_kept`,
+                # so _talk gets a separate task, as it does for an accepted connection.
                 await self._loop.create_task(
                     self._talk(*await asyncio.open_connection(host, port, limit=LIMIT))
                 )
