@@ -37,7 +37,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "resume": ("lifecycle", "Resume suspended jobs with the same ranks."),
     "restart": ("lifecycle", "Delete a job and recreate it, unchanged or from a file."),
     "delete": ("lifecycle", "Delete jobs and their pods, and wait until the pods are gone."),
-    "cp": ("cp", "Copy a file or folder from or to a rank, even if the rank is not running."),
+    "cp": ("cp", "Copy a file or folder to or from a rank, even if the rank is not running."),
     "explain": (
         "explain",
         "Show the pods and connections of the DIJob in a file, without creating anything.",

@@ -140,7 +140,7 @@ async def _reject_invalid_pods(client: "AsyncClient", bodies: Sequence[Body]) ->
     for body in filter(is_job, bodies):
         rejected: list[str] = []
         # It is not an error if the dry run is impossible, for example because a permission is
-        # missing. The job's conditions then report a rejected pod.
+        # missing. If a pod is rejected later, the job's conditions report it.
         with suppress(DijobError):
             rejected = await misshapen_pods(client, JobFile("the file", body))
         if rejected:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.argument("target", metavar="TO")
 @options.cluster_options
 def cp_command(where: Where, source: str, target: str) -> None:
-    """Copy a file or folder from or to a rank, even if the rank is not running.
+    """Copy a file or folder to or from a rank, even if the rank is not running.
 
     Either FROM or TO is a path in a job, written NAME:[RANK:]PATH; the rank defaults to 0. The
     other argument is a local path. If the target is an existing folder or ends with /, the copy

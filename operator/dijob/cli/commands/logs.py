@@ -138,7 +138,7 @@ def logs_command(where: Where, name: str, **given: Unpack[PrintOptions]) -> None
 
 
 def options_of(given: PrintOptions, job: "Job") -> "LogOptions":
-    """Convert the options into LogOptions of the client. Raises CliError if the job has no such
+    """Convert the options into the client's LogOptions. Raises CliError if the job has no such
     rank or task.
     """
     from dijob.client import LogOptions

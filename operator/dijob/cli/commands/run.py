@@ -184,7 +184,8 @@ def _job_options(function: Callable[..., Any]) -> Callable[..., Any]:
     "--code",
     type=click.Path(),
     metavar="DIR|FILE",
-    help="Code to put into /work, the working directory. Up to 1 MiB, or 16 MiB when compressed.",
+    help="Code to put into /work, the working directory. If it is larger than 1 MiB, it is "
+    "compressed, and must then fit into 16 MiB.",
 )
 @click.option(
     "--replace",
