@@ -22,7 +22,7 @@ _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])", re.ASCII)
 
 
 class Duration(click.ParamType[float]):
-    """Seconds, or a duration such as 90s, 10m, 1h30m."""
+    """Seconds, or a duration such as 90s, 10m or 1h30m."""
 
     name = "duration"
 

@@ -199,9 +199,9 @@ class AsyncClient(Reader):
         if plan.replaces:
             await self._delete_job(str(plan.job["metadata"]["name"]), timeout)
         # The owned objects come last, because their owner reference needs the uid of the new job.
-        # The job is suspended until these objects exist. Otherwise a kubelet that does not find a
-        # ConfigMap may wait for up to 2 minutes before it tries again. If there is only one
-        # ConfigMap, it exists before the kubelets start the pods, so the job is not suspended.
+        # If there are several, the job is suspended until they exist, because a kubelet that does
+        # not find a ConfigMap may wait for up to 2 minutes before it tries again. A single
+        # ConfigMap exists before the kubelets start the pods, so the job is not suspended for it.
         held = len(plan.owned) > 1 and not plan.job["spec"].get("suspend")
         spec = plan.job["spec"] | ({"suspend": True} if held else {})
         made = await self.apply_body(plan.job | {"spec": spec}, force=True)
@@ -268,7 +268,7 @@ class AsyncClient(Reader):
     async def _try(self, body: Json) -> None:
         """Dry-run the creation of a job under another name, since the old one still exists.
 
-        Raises ApiError. Its message contains the job's name, not the name in the dry run.
+        Raises ApiError. The error's message contains the job's name, not the name in the dry run.
         """
         trial, name = restarting.rename_for_dry_run(body), body["metadata"]["name"]
         try:

@@ -74,7 +74,7 @@ def share_percent(parts: Sequence[TimePart]) -> list[int]:
     if not total:
         return [0] * len(parts)
     shares = [part.seconds * 100 // total for part in parts]
-    # The parts that lose most by rounding down get the missing percentage points.
+    # The parts that lost the most in rounding down get the missing percentage points.
     order = sorted(range(len(parts)), key=lambda at: -(parts[at].seconds * 100 % total))
     for at in order[: 100 - sum(shares)]:
         shares[at] += 1
@@ -106,5 +106,6 @@ def _list_interruptions(spent: TimeSpent) -> Iterator[TimePart]:
 
 
 def _affects(part: TimePart, rank: int) -> bool:
-    # The ranks of an earlier interruption are unknown, so it counts for every rank.
+    # The ranks of interruptions that are no longer listed individually are unknown, so these
+    # interruptions count for every rank.
     return not part.ranks or rank in parse_ranks(part.ranks)

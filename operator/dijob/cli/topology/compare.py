@@ -133,8 +133,8 @@ def _compare_dials(dials: Dials, world: ExpectedWorld, pods: Mapping[int, Probed
 def _find_established(
     dialler: ProbedPod, listener: ProbedPod, to: Listener, addresses: frozenset[str]
 ) -> Found:
-    """Return the connections that every readable end shows, and the reason why any others do not
-    count.
+    """Return the connections that every readable end shows. If others do not count, also return
+    the reason.
 
     The dialing end is preferred, because its socket belongs to the worker that dialed. `addresses`
     contains the addresses of all ranks.
@@ -144,8 +144,8 @@ def _find_established(
     )
     if dialler.sockets is None:
         return [end for end in far if not end.silent], ""
-    # The dialing rank may itself listen on this port number. An end with this local port was
-    # accepted, not dialed, so it is excluded.
+    # The dialing rank may itself listen on this port number. A connection with this local port
+    # was accepted, not dialed, so it is excluded.
     near = _matching_connections(
         dialler,
         lambda end: end.far == to.port and end.remote in listener.addresses and end.near != to.port,

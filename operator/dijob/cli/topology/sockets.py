@@ -1,4 +1,4 @@
-"""Parses a pod's TCP tables: its connections, listeners and the processes that hold them.
+"""Parses a pod's TCP tables: its connections and listeners, and the processes that hold them.
 
 The tables of /proc/net are the same in all containers of a pod. They show which connections exist,
 whereas logs show only the attempts (docs/decisions/035). Parsing is pure; the programs that print
