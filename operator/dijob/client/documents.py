@@ -25,7 +25,7 @@ from dijob.client.yaml_text import Dumper, parse_documents
 Body = dict[str, Any]
 
 STDIN: Final = "-"
-# Misspellings of DIJob that are not the name of a kind in another API group.
+# Misspellings of DIJob that no other API group uses as the name of a kind.
 _MISSPELLED: Final = (names.KIND.lower(), names.PLURAL)
 # An apiserver accepts at most 3 MiB for one object. A file that exceeds the limit below is a
 # mistake, such as a checkpoint that was given instead of a manifest.

@@ -114,8 +114,9 @@ def build_script(function: Function, text: str) -> str:
     missing = (used - _bound_names(body) - set(vars(builtins))) & set(function.__globals__)
     if missing:
         raise BadFile(
-            f"{name} uses {', '.join(sorted(missing))}, which the sent code does not define: define"
-            " it in the same cell without using the client, or in the function"
+            f"{name} uses {', '.join(sorted(missing))}, which the code that is sent does not"
+            " define: define such a name in the function, or in the same cell in a statement that"
+            " does not use the client"
         )
     call = ast.parse(f"if __name__ == '__main__':\n    {name}()").body
     return ast.unparse(ast.Module([*body, *call], type_ignores=[])) + "\n"

@@ -18,7 +18,7 @@ from dijob.names import MAX_REPLICAS, Phase
 class Outcome:
     """How a job ended.
 
-    `phase` is Succeeded, Failed or Deleted. It is Running if the goal of the wait was `running`,
+    `phase` is Succeeded, Failed or Deleted. It is Running if the goal of the wait was `running`
     and the job has reached this phase.
     """
 
@@ -41,7 +41,7 @@ class Outcome:
         """Return the phase, the message and the first failure as a sentence."""
         text = f"{self.job}: {self.phase}" + (f": {self.message}" if self.message else "")
         first = failure_in_words(self.first_failure)
-        # The operator's message about a failed job often contains the first failure already.
+        # The operator's message about a failed job often already contains the first failure.
         included = "first failure" in self.message
         return text if self.ok or included or not first else f"{text.rstrip('.')}. {first}"
 

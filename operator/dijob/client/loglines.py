@@ -124,7 +124,7 @@ def ranks_in(text: str) -> frozenset[int]:
             raise ValueError(
                 f"{_quote_part(part)} is an empty range; specify ranks in the form 0-2,5"
             )
-        # The range is checked before the set is extended: a billion ranks would use up the memory.
+        # The range is checked before the set is extended: a billion ranks would exhaust the memory.
         if last >= MAX_REPLICAS:
             raise ValueError(
                 f"{_quote_part(part)}: rank {last} cannot exist, the highest rank is"

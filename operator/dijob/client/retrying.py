@@ -1,4 +1,4 @@
-"""Backoff between failed attempts, and a message if an attempt fails repeatedly.
+"""Backoff between failed attempts, and a message if the attempts keep failing.
 
 If a proxy ends each watch immediately, or an apiserver is overloaded, a client without backoff
 sends hundreds of requests per second. The bounds are those of client-go's reflector

@@ -71,8 +71,8 @@ async def wait_for_outcome(
 ) -> Outcome:
     """Return the outcome of a job, or Running if that is the goal. `seen` is called for each state.
 
-    Raises TimedOut after `timeout` seconds; the error quotes the last state. With 0, only the
-    current state is checked. Raises BadValue for an unknown goal.
+    Raises TimedOut after `timeout` seconds; the error quotes the last state. If `timeout` is 0,
+    only the current state is checked. Raises BadValue for an unknown goal.
     """
     check_choice("goal", goal, get_args(Goal))
     end = None if timeout is None else asyncio.get_running_loop().time() + timeout
@@ -153,7 +153,7 @@ async def _job_is_gone(connection: ClientConnection, job: Deleted) -> None:
     async with aclosing(changes):
         with suppress(NotFound):
             async for seen in changes:
-                # If the response contained no uid, a new job with the same name cannot be
+                # If the response contains no uid, a new job with the same name cannot be
                 # distinguished from the old one.
                 if seen is None or (job.uid and seen.metadata.uid != job.uid):
                     return
