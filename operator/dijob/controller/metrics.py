@@ -46,8 +46,8 @@ ACTIVITIES = Gauge(
     "dijob_jobs_by_activity",
     "Number of DIJobs that have not ended, by current activity (status.goodput):"
     " Waiting (for a node, a quota or a queue, or suspended), Starting, Running (all ranks are"
-    " Ready) or Recovering. The average of Running divided by that of all activities is the goodput"
-    " of the cluster.",
+    " Ready) or Recovering. The goodput of the cluster is the average of Running divided by the"
+    " average total of all activities.",
     ["activity"],
     registry=REGISTRY,
 )

@@ -161,7 +161,7 @@ class Store(Generic[T]):
         """Return the uids of objects that were created before this list, and that no list has
         shown.
 
-        Such objects were deleted again before any watch reported them, so no watch will report the
+        Such objects were deleted before any watch reported them, so no watch will report the
         deletion either.
         """
         gone = set()

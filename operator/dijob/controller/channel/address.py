@@ -13,7 +13,7 @@ async def resolve_address(given: str) -> str:
     """Return "HOST:PORT" with the host's IP address instead of its name, if the name resolves.
 
     The Service of the channel has a constant address. So no launcher needs the cluster's DNS, which
-    its pod might not use.
+    some pods might not use.
     """
     host, _, port = given.rpartition(":")
     loop = asyncio.get_running_loop()

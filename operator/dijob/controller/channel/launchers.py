@@ -61,9 +61,9 @@ class _Launcher:
 
     `progress` is the newest progress of the launcher's program, and `moved` is the time (monotonic
     seconds) when the program last made progress. `asked` identifies the newest request for the
-    stack of the program's main thread; "" if there was none since that time. `told` identifies the
-    newest request that was sent. `stack` is the answer. If `awaited` is true, the program's first
-    progress must trigger `on_change`.
+    stack of the program's main thread; "" if there was none since the program last made progress.
+    `told` identifies the newest request that was sent. `stack` is the answer. If `awaited` is true,
+    the program's first progress must trigger `on_change`.
     """
 
     report: LauncherReport | None = None
@@ -304,8 +304,9 @@ class Launchers:
         return _namespace(pod) in self._blocked
 
     def _note_way(self, pod: Pod, *, blocked: bool) -> None:
-        """Record whether launchers in the namespace of this pod can connect. If they cannot, the
-        namespace's next pods get their lists as annotations at once, not after PATIENCE_SECONDS.
+        """Record whether launchers in the namespace of this pod can connect. If they cannot,
+        further pods in the namespace get their lists as annotations at once, not after
+        PATIENCE_SECONDS.
         """
         namespace = _namespace(pod)
         if blocked and namespace not in self._blocked:

@@ -44,9 +44,9 @@ MOST_BUFFERED = 16 * 1024 * 1024
 # launcher sends five requests in its lifetime, plus one every 3 s if its program reports progress.
 BURST, PER_SECOND = 20.0, 2.0
 # After the operator starts, all launchers connect within a second. The event loop accepts one
-# connection per turn. Otherwise, a new job would have to wait until the reports of all launchers
-# have been read. With 1,000 existing jobs, the first pod of a new job was created after 3.4 s
-# instead of 6.2 s. The other connections wait in the kernel.
+# connection per turn; the other connections wait in the kernel. Otherwise, a new job would have to
+# wait until the reports of all launchers have been read. With 1,000 existing jobs, the first pod of
+# a new job was created after 3.4 s instead of 6.2 s.
 ACCEPTED_AT_ONCE, WAITING_CONNECTIONS = 1, 4096
 SCHEME = "dijob "
 

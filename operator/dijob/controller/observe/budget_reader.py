@@ -63,8 +63,8 @@ class BudgetReader:
                 await self._read(job, name, memory, refused)
 
     def _names_to_read(self, job: DIJob) -> tuple[str, ...]:
-        """Return the names of the budgets that may exist and that the plan may now create, change
-        or delete.
+        """Of the budgets that may exist, return the names of those that the plan may now create,
+        change or delete.
         """
         stored = tuple(job.status.budgets.split())
         if not stored or list_state(job.status) is ListState.ACTIVE:
