@@ -11,9 +11,9 @@ from functools import lru_cache
 class AddressList:
     """A peer list: the addresses of all ranks, and the revision (`number`; 0: no list yet).
 
-    `text` is the comma-separated addresses in rank order, as in annotations, or "" if they are not
-    known. `text` is interned when it is created or read, because each reconciliation compares up to
-    1,500 copies.
+    `text` contains the comma-separated addresses in rank order, as in annotations, or is "" if they
+    are not known. `text` is interned when it is created or read, because each reconciliation
+    compares up to 1,500 copies.
     """
 
     number: int = 0
@@ -64,8 +64,8 @@ class ListCopy:
 
 @lru_cache(maxsize=256)
 def _split_addresses(text: str) -> tuple[str, ...]:
-    # Cached: all pods of a job share one text, and each reconciliation looks up the address of each
-    # of up to 1,500 pods.
+    # Cached: all pods of a job share one text, and each reconciliation looks up the address of
+    # every pod (up to 1,500).
     return tuple(text.split(",")) if text else ()
 
 

@@ -143,8 +143,8 @@ class ProgressWriter:
         # again.
         self._known[uid].due = self._clock.monotonic() + self._interval()
         # The response becomes the known state of the job without a reconciliation. So it must not
-        # contain a change that the watch has not delivered yet. The event about this change would
-        # bring nothing new, so the change would not be reconciled.
+        # contain a change that the watch has not delivered yet. Otherwise, the event about that
+        # change would bring nothing new, and the change would not be reconciled.
         precondition = {"uid": uid, "resourceVersion": body["metadata"]["resourceVersion"]}
         patch = {"metadata": precondition, "status": part}
         try:

@@ -55,8 +55,8 @@ class JobDecision:
 
     @property
     def deletes_after_counts(self) -> bool:
-        """Whether pods are deleted, but only after their failures and successes are stored in the
-        status.
+        """Whether this decision deletes pods only after their failures and successes are stored in
+        the status.
         """
         return self.when in (requeue.while_suspended, requeue.waiting_for_room)
 

@@ -1,8 +1,8 @@
 """Decides when a job is reconciled again if no event arrives.
 
-Most changes arrive as events of the watches. A timer is needed for everything else: deadlines,
-back-offs and join windows. It is also needed for facts that nothing reports, such as a pod's
-events, or a kubelet that has missed an annotation.
+Most changes arrive as watch events. A timer is needed for everything else: deadlines, back-offs and
+join windows. It is also needed for what no watch reports, such as a pod's Kubernetes events, or a
+kubelet that has missed an annotation.
 """
 
 from collections.abc import Callable, Iterator

@@ -39,8 +39,8 @@ def gang_of_pods(ctx: Context) -> EngineGang | None:
 
 def needed_count(ctx: Context) -> int:
     """Return how many ranks must have nodes at the same time: minAvailable, but at most the number
-    of ranks that must still run. While the job runs, these are the ranks of its peer list, because
-    the job does not wait for ranks that have not joined.
+    of ranks that must still run. While the job runs, only ranks of its peer list are counted,
+    because the job does not wait for ranks that have not joined.
     """
     world, gang = ctx.world, ctx.world.gang
     size = min(world.size, gang.size) if world.list_is_active else gang.size
