@@ -18,7 +18,7 @@ REFUSED_SECONDS = 2.0
 # HALF_LIFE_SECONDS, since an old measurement says little about the present.
 WEIGHT = 0.125
 HALF_LIFE_SECONDS = 30.0
-# One write that can wait is allowed for every ten writes that cannot wait, and one for every
+# One write that can wait is allowed for every ten writes that cannot wait, and one more every
 # minute. Unused allowance accumulates, up to SAVED writes.
 SHARE = 0.1
 SAVED = 10.0
@@ -83,7 +83,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class Budget:
-    """How many writes that can wait may be sent, as of the monotonic time `at`."""
+    """How many of the writes that can wait may be sent, as of the monotonic time `at`."""
 
     writes: float = 1.0
     at: float = 0.0

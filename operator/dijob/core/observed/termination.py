@@ -1,7 +1,7 @@
 """Explains why a pod that is being deleted still exists: which container is still running, until
 when it may run, and which finalizers block the deletion.
 
-The operator waits for such pods after a loss, a scale-down, a suspension and a deletion, and
+The operator waits for such pods after a loss, a scale-down, a suspension or a deletion, and
 `kubectl dijob doctor` reports them. Both use the same messages.
 """
 
@@ -50,8 +50,8 @@ class Termination:
 
     def _of_containers(self, now: datetime) -> str:
         # A kubelet reports terminated containers only when all of them have terminated. So some
-        # containers that are listed here may have ended already, and the message refers to the last
-        # report.
+        # containers that are listed here may have ended already, which is why the message refers to
+        # the node's last report.
         one = len(self.running) == 1
         state = f"{'container' if one else 'containers'} {list_names(self.running)}"
         state += f" {'was' if one else 'were'} still running as of the node's last report"

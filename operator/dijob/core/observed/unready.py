@@ -26,7 +26,7 @@ def find_unready(spec: Body, status: Body, main: str) -> Unready | None:
     """Return the first cause, in the order in which the kubelet starts the containers; None if only
     the program itself is not Ready. `main` is the name of the main container.
 
-    A container that fails is not reported here (complaints.py).
+    A container that fails is reported by complaints.py, not here.
     """
     if pod_condition(status, "Ready").get("status") != "False":
         return None

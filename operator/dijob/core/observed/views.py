@@ -115,11 +115,11 @@ class Pod:
 
     `owner` is the key of its job (names.owner_key; "": none), `version` the resourceVersion of this
     view. `complaint` is the reason that the cluster reports if the pod has no address or does not
-    run. `unmountable` says why its node cannot mount the launcher's image; it is "" unless the pod
-    must therefore be re-created with an init container. `unready` is what keeps it from being
-    Ready, other than its program. `unready_since` is when it ceased to be Ready ("": it is Ready,
-    or has no channel). `ending_soon`: the operator has set the deadline that terminates it but
-    keeps its logs. `copy` is its copy of the peer list.
+    run. `unmountable` says why its node cannot mount the launcher's image, if this means that the
+    pod must be re-created with an init container ("" otherwise). `unready` is what keeps it from
+    being Ready, other than its program. `unready_since` is when it ceased to be Ready ("": it is
+    Ready, or has no channel). `ending_soon`: the operator has set the deadline that terminates it
+    but keeps its logs. `copy` is its copy of the peer list.
     """
 
     rank: int
@@ -374,7 +374,7 @@ class Observed:
     its other watched objects, as "service/x". `routes` maps the names of its Services to their
     routes.
 
-    From the operator's memory (controller/observe/memory.py), which a new operator fills again:
+    From the operator's memory (controller/observe/memory.py), which a new operator has to rebuild:
     `rejections` maps an object ("pod/x-0", "service/x") or a change (changes.py) to its last
     rejection. `creations` maps the name of a pod to its recent creations, and `warnings` maps the
     uid of a pod to its newest warning event. `room` is what is known about the cluster's capacity.

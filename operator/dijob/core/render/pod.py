@@ -154,8 +154,8 @@ def _starts_launcher(job: DIJob, member: GangMember) -> bool:
 def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: GangMember, channel: str) -> None:
     """Add environment, port and launcher to the main container. Also add a readiness probe if the
     command reveals the program's port, or if the launcher waits for the peer list in this
-    container. `channel` is the value of the launcher's variable; "": the pod has a gate. `spec` and
-    `main` are copies, which this function modifies.
+    container. `channel` is the value of the launcher's variable DIJOB_CHANNEL; "": the pod has a
+    gate. `spec` and `main` are copies, which this function modifies.
     """
     gang = gang_of(job)
     command = job.pod_set_of(member.rank).command
@@ -191,7 +191,7 @@ def _probed_port(main: Manifest, job: DIJob, member: GangMember, gang: Gang) -> 
     template has its own probe.
     """
     command = job.pod_set_of(member.rank).command
-    # A ditask without --platform k8s listens on a different port, so a probe would never succeed.
+    # Without --platform k8s, ditask listens on a different port, so a probe would never succeed.
     joins = command.platform == "k8s" or (_starts_launcher(job, member) and command.bypass is None)
     known = joins and gang.queue in DIALLING and "readinessProbe" not in main
     return listen_port(command) if known else None
@@ -199,7 +199,7 @@ def _probed_port(main: Manifest, job: DIJob, member: GangMember, gang: Gang) -> 
 
 def _answering_port(port: int, spec: Manifest) -> int | None:
     """Return the port on which the launcher answers the readiness probe. The launcher knows more
-    about its program than whether its port is open (the launcher's run/readiness.go).
+    about its program than just whether its port is open (the launcher's run/readiness.go).
 
     The launcher's port is the next one below `port` that no container of the template declares.
     Return None if no unprivileged port is left. Also return None with hostNetwork, because another
