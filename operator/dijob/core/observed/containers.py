@@ -222,12 +222,12 @@ def sidecar_names(spec: Body) -> frozenset[str]:
 
 
 def last_end(spec: Body, status: Body, main: Body) -> ContainerEnding | None:
-    """Return how the main container last ended. If it did not end with an error, the last
-    termination of another container takes precedence. This is the first other container that ended
-    with an error, and whose terminations count.
+    """Return how the main container last ended. If only other containers ended with an error, the
+    last termination of the first of them takes precedence. Other containers whose terminations do
+    not count are ignored.
 
-    If there is no such record, return the unrecorded end of the first container that has one. For a
-    failed pod, return None instead, because its status says more than an unrecorded end.
+    If no such termination is recorded, return the unrecorded end of the first container that has
+    one. For a failed pod, return None instead, because its status says more than an unrecorded end.
     """
     every = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
     free = uncounted_containers(spec)

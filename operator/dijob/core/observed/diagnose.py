@@ -18,7 +18,7 @@ from dijob.core.observed.views import ApiRejection, Observed, Pod, RejectionCaus
 from dijob.reasons import PodsCreated
 
 # How long a crash is reported as the reason why a rank is not Ready. After that, it is more likely
-# that the restarted program does not listen.
+# that the restarted program is not listening.
 CRASHED_SECONDS = 60.0
 
 # A container that has run for less than this time without being Ready is still starting.
@@ -201,7 +201,7 @@ def _why_not_ready(rank: int, observed: Observed, now: datetime, expected: Expec
     if pod and pod.unready and _is_unusual(pod.unready.since, now):
         return pod.unready.text
     if pod and pod.containers.started:
-        # The launcher logs the cause: the program does not listen yet, or cannot reach a peer.
+        # The launcher logs the cause: the program is not listening yet, or cannot reach a peer.
         hint = expected.usual or f"kubectl logs {pod.name} may show why"
         return f"its program is running but not Ready: {hint}"
     return "its program has exited" if pod and pod.containers.ended else "it is starting"

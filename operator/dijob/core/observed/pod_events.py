@@ -18,7 +18,7 @@ End = tuple[str, str, str]
 # The name of a container, and the kind of one of its probes.
 Probe = tuple[str, str]
 
-# Reasons of events which show that an earlier warning no longer applies.
+# Reasons of events that show that an earlier warning no longer applies.
 PROGRESS = ("Pulling", "Pulled", "Created", "Started")
 # The message of a kubelet that kills a container because of a probe (1.30 to 1.37,
 # pkg/kubelet/kuberuntime: computePodActions), and the message about a failed probe
@@ -95,8 +95,8 @@ def kill_cause(
 
 
 def end_before(key: End, known: Iterable[End]) -> str:
-    """Return when the container of the end `key` last ended before that; "" if `known` has no
-    earlier end of this container.
+    """Return when a container last ended before its end `key`; "" if `known` has no earlier end of
+    this container.
     """
     return max((at for *whose, at in known if whose == list(key[:2]) and at < key[2]), default="")
 

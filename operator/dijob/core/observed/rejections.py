@@ -18,7 +18,7 @@ from dijob.core.observed.views import ApiRejection, RejectionCause
 # A rejection with 400 or 422 does not change while the object stays the same, so a retry is rarely
 # useful.
 FINAL_SECONDS = 300.0
-# Messages of admission controllers, whose rejections can end without a change to the object.
+# Messages from admission controllers, whose rejections can end without a change to the object.
 # Policies respond with 422, webhooks with any code.
 ADMISSION = re.compile(r"AdmissionPolicy '|^admission webhook ")
 # The watch shows only the operator's own objects, so the deletion of a foreign object that has our

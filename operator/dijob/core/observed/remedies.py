@@ -10,7 +10,7 @@ from typing import Final
 
 from dijob import names
 
-# Errors of init systems that run only as PID 1: s6-overlay, runit, sysvinit, systemd.
+# Errors from init systems that run only as PID 1: s6-overlay, runit, sysvinit, systemd.
 _NOT_PROCESS_1: Final = re.compile(
     r"\b(?:as|be|not|needs|requires)(?: the)? (?:pid|process(?: (?:no\.?|number|id))?) ?#?1\b"
     r"|\(PID 1\)",

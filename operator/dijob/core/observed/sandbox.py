@@ -91,7 +91,7 @@ def _reported_at_once(status: Body, since: str) -> bool:
 def _died_under_it(status: Body, main: Body) -> bool:
     """Whether the sandbox of a Running pod has died.
 
-    The kubelet first reports the containers that died, with the old address or none, and then
+    The kubelet first reports the containers that died, and the pod's old address or none. Then it
     creates the new sandbox. While the gate waits in the new sandbox, the kubelet (1.37) may report
     nothing but the time when that sandbox became ready. This time is later than the start of the
     container that still appears to be running, or later than the end of the container that failed.
