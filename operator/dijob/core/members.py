@@ -136,8 +136,8 @@ class Gang:
         return GangMember(rank, f"{self.job}-{task.name}-{index}", index, task)
 
     def rank_of(self, name: str) -> int:
-        """Return the rank of the pod with this name; -1 if even a larger gang would have no such
-        rank.
+        """Return the rank of the pod with this name; -1 if no such rank would exist even in a
+        larger gang.
         """
         # Larger gangs are included, because the pods of a job that was scaled down still exist for
         # a while and must be deleted.

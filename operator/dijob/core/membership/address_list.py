@@ -2,7 +2,7 @@
 
 Anyone who may patch pods can write their annotations. So the annotations are only copies, never the
 source. A list is genuine if its digest is the one in the status. (A genuine list is active until
-lastRenewal contains its revision, see list_state.py.) The operator rebuilds the list from the
+lastRenewal contains its revision; see list_state.py.) The operator rebuilds the list from the
 addresses that the kubelets report. It uses a pod's copy only if the copy has the same digest. A
 matching digest shows that the operator created the copy (docs/decisions/015).
 """
@@ -91,7 +91,7 @@ def verify_pod(pod: Pod, newest: AddressList, published: int, status: Status) ->
 
     `published` is the newest revision that this operator has written to the pod; 0 if unknown.
     """
-    # A program can write the launcher's termination message, with a revision that never existed.
+    # A program can forge the launcher's termination message, with a revision that never existed.
     if pod.containers.ended_for > newest.number:
         pod = replace(pod, containers=replace(pod.containers, ended_for=0))
     if pod.made.channel_key and pod.copy.address_list == NO_LIST:
@@ -143,7 +143,7 @@ def _may_renew(pod: Pod, status: Status) -> bool:
 
 
 def _had_to_restart(pod: Pod, last: Renewal) -> bool:
-    """Whether the pod's rank is one of those that the last loss restarts."""
+    """Whether the pod's rank is one of those that had to restart because of the last loss."""
     ranks = parse_ranks(last.ranks)
     return not ranks or pod.rank in ranks
 

@@ -74,7 +74,7 @@ def pods_to_release(rendezvous: Rendezvous, status: Status) -> tuple[Pod, ...] |
 
 
 def _end_of_pause(rendezvous: Rendezvous, status: Status) -> GivenBack | None:
-    """If a job that waits for its next attempt can start the attempt now, return the record to
+    """If a job that is waiting for its next attempt can start it now, return the record to
     store; else None. The attempt can start if one of the kept pods has been bound to a node,
     because this shows that there is capacity. This does not apply if another job was waiting, too.
     In that case, the pod has only taken the capacity that was released for the other job.
@@ -95,7 +95,7 @@ def until_given_back(rendezvous: Rendezvous, status: Status, timeout: int) -> fl
     if not (world.no_rank_runs and (waited := _seconds_waited(rendezvous, status))):
         return None
     # If no pod outside this job waits for a node, a release is useless. The job's own pods would
-    # take the nodes again, and a cluster autoscaler would no longer see pods that wait.
+    # take the nodes again, and a cluster autoscaler would no longer see any waiting pods.
     quota, wanted = any(rank not in world.pods for rank in waited), rendezvous.observed.room.wanted
     pods = (pod for rank, pod in world.pods.items() if rank in world.wanted and not pod.finished)
     held = any(quota or (wanted and pod.scheduled) for pod in pods)

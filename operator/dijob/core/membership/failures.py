@@ -213,7 +213,7 @@ def _restarted_on_purpose(pod: Pod, before: Charge, new: int) -> int:
 
 
 def _ended_unobserved(pod: Pod) -> bool:
-    """Whether the kubelet did not observe the last termination in a pod that has not failed."""
+    """Whether the pod has not failed and the kubelet did not observe the last termination in it."""
     return not pod.failed and is_unobserved_end(pod.containers.last_end)
 
 

@@ -75,7 +75,7 @@ def is_closing(world: World, rank: int) -> bool:
 
 
 def blocked_on_completed(world: World) -> dict[int, frozenset[int]]:
-    """Map each rank that is blocked on completed peers to these peers. Such a rank crashed after
+    """Map each rank that is blocked on completed peers to those peers. Such a rank crashed after
     another rank of its group had succeeded. After a restart in its pod, the crashed rank would wait
     for the completed rank indefinitely.
     """

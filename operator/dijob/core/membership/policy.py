@@ -101,7 +101,7 @@ class Policy:
             and not rule.on_pod_conditions
             and rule.action is not FailureAction.IGNORE
         ):
-            return False  # A disruption is a failure only for a rule that names a pod condition.
+            return False  # Only a rule that names a pod condition treats a disruption as a failure.
         if rule.task and (
             (task := self.gang.member(pod.rank).task) is None or task.name != rule.task
         ):

@@ -149,9 +149,9 @@ class Rendezvous:
         current world have pods.
 
         The pods are created in rank order, so that the scheduler places the lowest ranks first if
-        the cluster has capacity for only some. Pods that find no node are also created, because a
-        cluster autoscaler must see them. A pod that was deleted to make room for a lower rank is
-        re-created only when the lower rank has a node.
+        the cluster has capacity for only some of them. Pods that find no node are also created,
+        because a cluster autoscaler must see them. A pod that was deleted to make room for a lower
+        rank is re-created only when the lower rank has a node.
         """
         world, released = self.world, self.observed.room.released
         if self.needed:
@@ -187,7 +187,7 @@ class Rendezvous:
 def is_outdated(world: World) -> bool:
     """Whether a crashed rank would connect to the old address of a succeeded rank when it restarts.
     That address may be unused or belong to another job by now, so a new list with placeholders is
-    needed. (All other ranks have their connections and need no new list.)
+    needed. (All other ranks already have their connections and need no new list.)
     """
     ips = world.address_list.addresses
     named = any(rank < len(ips) and ips[rank] != PLACEHOLDER for rank in world.succeeded)

@@ -49,8 +49,8 @@ class Restarts:
 def restarts_of(
     gang: Gang, observed: Observed, status: Status, renewed: frozenset[int], now: datetime
 ) -> Restarts:
-    """Return the progress of each rank. `renewed` are the ranks that the last loss restarts. The
-    pods must be verified (address_list.py).
+    """Return the progress of each rank. `renewed` are the ranks that restart because of the last
+    loss. The pods must be verified (address_list.py).
     """
     pods, last = observed.pods, status.last_renewal
     requested = frozenset(

@@ -71,10 +71,10 @@ def find_standstill(
 def slowest_ranks(world: World, progress: JobProgress) -> frozenset[int]:
     """Return the ranks that hold up the training.
 
-    This is the rank with the lowest iteration. If several ranks have this iteration, it is the one
-    that has made no progress for the longest time. If all training ranks are waiting for data, the
-    other ranks are returned. If no rank has made progress since its program started, all ranks are
-    returned.
+    Normally, only the rank with the lowest iteration is returned. If several ranks have this
+    iteration, the one that has made no progress for the longest time is returned. If all training
+    ranks are waiting for data, the other ranks are returned. If no rank has made progress since its
+    program started, all ranks are returned.
     """
     training = {rank: one for rank, one in _of_ranks(world, progress) if one and one.moved}
     others = frozenset(world.unfinished) - training.keys()

@@ -44,8 +44,8 @@ class Containers:
 
     Failures of all containers: `failures` is the number of times that containers have ended with an
     error so far. The number includes terminations for a requested restart, and terminations after
-    which the container has not been restarted yet. `init_failures` is the number of these failures
-    that are due to init containers that are currently down. Sidecars never count.
+    which the container has not been restarted yet. `init_failures` says how many of these failures
+    are due to init containers that are currently down. Sidecars never count.
 
     The pod: `sandbox` is false if the pod's sandbox has died, with everything in it, and no new one
     is known yet (sandbox.py). `all_ended`: no container is running, and none will be restarted.
