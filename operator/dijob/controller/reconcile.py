@@ -148,10 +148,10 @@ class Reconciler:
             raise outcome.error
         if not decided.actions:
             return min(wait, decided.requeue_after, memory.pods.wait(self._clock.now()))
-        # The second plan still has actions. If an action is planned again, it failed with a
-        # conflict, because the object has changed. The watch event about this change usually
-        # arrives within the pause. A new action, such as creating pods after their Service, has
-        # become possible through earlier actions, so it must not wait.
+        # The second plan still has actions. If an action is planned again, its first attempt
+        # failed with a conflict, because the object has changed. The watch event about this change
+        # usually arrives within the pause. A new action, such as creating pods after their Service,
+        # has become possible through earlier actions, so it must not wait.
         return 0.2 if set(asked) & set(decided.actions) else 0.0
 
     async def _plan(self, job: DIJob, memory: JobMemory) -> Plan:
@@ -198,9 +198,9 @@ class Reconciler:
         """Return whether the job still exists in the known version. If that is uncertain, read the
         job from the apiserver.
 
-        If a watch missed a deletion, pods would otherwise be created for a job that is gone. If a
-        list lagged behind and showed an older version of the job, the operator would delete pods
-        that only the newer version requires.
+        Without this read, if a watch missed a deletion, the operator would create pods for a job
+        that is gone. If a list lagged behind and showed an older version of the job, the operator
+        would delete pods that only the newer version requires.
         """
         if self.jobs.is_certain(key) or not (
             self.jobs.is_old(key) or any(map(_is_destructive, actions))

@@ -82,7 +82,7 @@ class JobMemory:
         """Reset the back-off of pod creations if the operator itself removed pods.
 
         The operator removes pods if the job is suspended or resized, or has released its capacity.
-        If the programs of a resized job cannot change their size, all of its ranks are restarted.
+        If a resized job's programs do not support resizing, all ranks of the job are restarted.
         None of these pods were lost, so their replacement must not be delayed.
         """
         resized, self._size = job.spec.desired != self._size, job.spec.desired
@@ -91,9 +91,9 @@ class JobMemory:
 
     def saw_lists(self, pods: Collection[Pod], now: datetime) -> None:
         """Record when a pod first had an address. If a pod has not acted on a peer list yet, also
-        record when the list was first observed on the pod. The pod has acted when its gate has
-        opened or its process has restarted. Forget the times of pods that are gone, and of lists on
-        which the pods have acted.
+        record when the list was first observed on the pod. A pod has acted on a list once its gate
+        has opened or its process has restarted. Forget the times of pods that are gone, and of
+        lists on which the pods have acted.
         """
         arrived = {(pod.uid, ARRIVAL) for pod in pods if pod.has_arrived}
         # A reminder is due if a pod does not act on its list in time. No field of the pod records
@@ -153,7 +153,7 @@ class JobMemory:
         self.creations.pop(name, None)
 
     def move(self, by: timedelta) -> None:
-        """Shift all remembered times after the clock has been set, so that durations stay the
+        """After the clock has been set, shift all remembered times, so that durations stay the
         same.
         """
         self.reverted.move(by)

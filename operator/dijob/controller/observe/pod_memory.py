@@ -64,6 +64,6 @@ class PodMemory:
         return min((seconds for seconds in waits if seconds > 0), default=math.inf)
 
     def move(self, by: timedelta) -> None:
-        """Shift all remembered times after the clock has been set."""
+        """After the clock has been set, shift all remembered times."""
         self.due = {uid: at + by for uid, at in self.due.items()}
         self.noticed = {uid: at + by for uid, at in self.noticed.items()}

@@ -54,7 +54,7 @@ class Reverted:
         self.written[key] = action
 
     def new_list(self) -> None:
-        """Forget reverted writes of older peer lists, so that a new one is not delayed by them."""
+        """Forget reverted writes of older peer lists, so that they do not delay the new list."""
         self.rejections = {
             key: rejection for key, rejection in self.rejections.items() if not changes.pod_uid(key)
         }
@@ -71,7 +71,7 @@ class Reverted:
         self.published = {uid: n for uid, n in self.published.items() if uid in kept}
 
     def move(self, by: timedelta) -> None:
-        """Shift all remembered times after the clock has been set."""
+        """After the clock has been set, shift all remembered times."""
         for key, rejection in self.rejections.items():
             since = rejection.since and rejection.since + by
             self.rejections[key] = replace(rejection, retry_at=rejection.retry_at + by, since=since)

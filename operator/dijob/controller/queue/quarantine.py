@@ -1,8 +1,9 @@
 """Quarantine for objects whose processing raised an unexpected exception.
 
-Such an exception is a bug in the operator that one object triggers. All other objects must still be
-processed, so this object is skipped until it or one of its children changes. The operator does not
-retry it on a timer, because the same input would raise the same exception (docs/decisions/014).
+Such an exception means that one object has triggered a bug in the operator. All other objects must
+still be processed, so this object is skipped until it or one of its children changes. The operator
+does not retry it on a timer, because the same input would raise the same exception
+(docs/decisions/014).
 """
 
 import logging

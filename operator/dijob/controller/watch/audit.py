@@ -82,8 +82,8 @@ class Audit:
         all other jobs.
         """
         versions = self._reconciler.jobs.versions()
-        # Collect the known jobs before the list, so that a job created during the list is not
-        # treated as missing.
+        # Collect the known jobs before the list requests, so that a job created during a request
+        # is not treated as missing.
         known, there = set(self._reconciler.jobs.uids()), dict[str, tuple[str, str]]()
         for path in self._paths:
             listed = await self._api.get(path, accept=LIST_METADATA)

@@ -2,7 +2,7 @@
 
 If a namespace is deleted, the operator's Role in it is deleted too. The watch of this namespace
 would then fail, and kopf would end the watches of all other namespaces. So the operator skips
-namespaces that it cannot read, and restarts when their set has changed.
+namespaces that it cannot read, and restarts when the set of such namespaces has changed.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ LOOK_SECONDS = 20.0
 # Number of checks with the same result before the operator restarts. An apiserver that is being
 # upgraded can reject requests for a moment.
 LOOKS = 2
-# The kinds to check. NetworkPolicies are not checked, because the operator may list them only if
-# each job gets its own policy.
+# The kinds to check. NetworkPolicies are not checked, because the operator has permission to list
+# them only if each job gets its own policy.
 READ = (JOBS, *(kind for kind in CHILDREN.values() if kind.view and kind is not POLICIES))
 LOOKED_AT_ONCE = 16
 

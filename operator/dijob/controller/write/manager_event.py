@@ -2,8 +2,8 @@
 
 The event is the operator's only write for such a job. The status belongs to the other controller:
 MultiKueue copies it from another cluster, and would overwrite a condition of this operator. So the
-operator posts the event only while the status has no phase. A job with a phase is managed. The CRD
-gives each new job a status without a phase.
+operator posts the event only while the status has no phase. A phase shows that the other
+controller manages the job. The CRD gives each new job a status without a phase.
 """
 
 from collections.abc import Mapping

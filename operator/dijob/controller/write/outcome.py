@@ -85,6 +85,7 @@ class Executor:
             before, now = self.noted.get(key), self.clock.now()
             self.noted[key] = rejections.of_change(error.status, error.message, before, now)
             return None
-        # If something reverts the change, `act` has already noted that elsewhere (reverted.py).
+        # If something has reverted the change, `act` has already noted that elsewhere
+        # (reverted.py).
         self.noted.pop(key, None)
         return response
