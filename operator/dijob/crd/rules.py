@@ -3,7 +3,7 @@
 With these rules, `kubectl apply` rejects an invalid job immediately. api/checks.py has the same
 rules, for objects that were created before a rule was added. The apiserver estimates the cost of
 each rule from the bounds of the schema, and rejects a CRD above its budget. For this reason, some
-rules look indirect.
+rules are written indirectly.
 """
 
 from enum import StrEnum

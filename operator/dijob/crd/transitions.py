@@ -50,9 +50,9 @@ def _are_equal(was: str, now: str) -> str:
     """Return CEL for the equality of two values, parts of which may have any content.
 
     Where any content is allowed, the apiserver ignores an undeclared field on the left of `==` if
-    the right side lacks that field. So a template in which `arg` replaces `args` would be equal
-    in one direction. If one undeclared field replaces another, the values are equal in both
-    directions, and the operator reports the change instead.
+    the right side lacks that field. So if `arg` replaces `args` in a template, the old and the
+    new template are equal when compared in one direction. If one undeclared field replaces another,
+    the values are equal in both directions, and the operator reports the change instead.
     """
     return f"({now} == {was} && {was} == {now} || {_is_not_comparable(now)})"
 
@@ -211,8 +211,8 @@ def tasks_unchanged(what: str, value: str) -> Rule:
 
 
 def nothing_changed() -> Rule:
-    """Return the rule for jobs that have ended: fields without an effect after the end are
-    immutable.
+    """Return the rule for jobs that have ended: fields that have no effect after the end
+    are immutable.
 
     Otherwise the apiserver would accept a correction that never takes effect (docs/decisions/016).
     """

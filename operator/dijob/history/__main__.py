@@ -126,7 +126,7 @@ _AS_GIVEN: Final = (
     type=click.IntRange(1, 1_000_000),
     default=10_000,
     show_default=True,
-    help="The largest number of records. Beyond it, the oldest records of deleted jobs are"
+    help="Maximum number of records. If there are more, the oldest records of deleted jobs are"
     " removed.",
 )
 @click.option(
@@ -287,7 +287,7 @@ class Watches:
                 await self.pods.synced()
         except TimeoutError:
             # If one namespace cannot be read, the jobs of all others must still be recorded. Only
-            # deletions that happened while no history was running stay unnoticed until the next
+            # deletions that happened while no history was running go unnoticed until the next
             # start.
             log.warning("not all jobs and pods could be listed within %d s", LIST_SECONDS)
             return False

@@ -44,7 +44,7 @@ _SUFFIX: Final = ".json.gz"
 # NAMESPACE/NAME/UID. Other objects in the folder are ignored.
 _OBJECT: Final = rf"[^/]+/[^/]+/[^/]+{re.escape(_SUFFIX)}"
 _INDEX: Final = "index.db"
-# Patterns that find the cause in an error of object_store.
+# Patterns that find the cause in an object_store error.
 _CAUSES: Final = (
     r"<Code>([^<]+)</Code>\s*<Message>([^<]+)</Message>",
     r"(InvalidCertificate)\(\s*(\w+)",

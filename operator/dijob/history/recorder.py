@@ -90,7 +90,7 @@ class JobRecorder:
         tails.on_read = self._take_log
 
     async def begin(self, serves: Callable[[str], bool]) -> None:
-        """Read the records of jobs that may still exist, in namespaces that are served."""
+        """Read the records of jobs that may still exist, if `serves` accepts their namespace."""
         while True:
             try:
                 await asyncio.to_thread(self._store.load)

@@ -89,8 +89,8 @@ class RecordStore(Protocol):
         """
 
     def unfinished(self) -> tuple[list[JobRecord], set[str]]:
-        """Return the records of jobs whose deletion is not recorded, and the runs whose logs are
-        stored for these jobs.
+        """Return the records of jobs whose deletion is not recorded and, for these jobs, the runs
+        whose logs are stored.
         """
 
     def list(self, query: Query) -> Sequence[JobRecord]:
