@@ -21,8 +21,8 @@ REFERENCE = re.compile(r"\$\(([A-Za-z_]\w*)\)")
 
 
 def of_launched(job: DIJob) -> dict[str, str]:
-    """Return the variables that pass the job's settings, where these differ from the defaults, to
-    the launcher and to the programs that it starts.
+    """Return the variables that pass settings of the job to the launcher and to the programs that
+    it starts. A variable whose value would be the default is left out.
     """
     seconds = job.spec.connect_seconds
     differs = {
@@ -86,8 +86,8 @@ def _literal_variables(known: Mapping[str, str]) -> Iterator[Manifest]:
 def from_fields(
     main: Manifest, gang: Gang, member: GangMember, launched: bool
 ) -> list[tuple[str, str]]:
-    """Return the variables that the kubelet reads from an annotation when it starts the container,
-    each with that annotation.
+    """Return each variable that the kubelet reads from an annotation when it starts the container,
+    together with the name of the annotation.
 
     Without a launcher, these are all the variables that depend on the list. With a launcher, they
     are only the variables to which the template refers as $(NAME), because the kubelet substitutes
@@ -112,8 +112,8 @@ def _referenced_names(main: Manifest) -> frozenset[str]:
 def _of_launcher(
     main: Manifest, spec: Manifest, gang: Gang, member: GangMember, taken: frozenset[str]
 ) -> dict[str, str]:
-    """Return the variables that pass the pod's settings, where these differ from the launcher's
-    defaults, to the launcher (images/launcher).
+    """Return the variables that pass settings of the pod to the launcher (images/launcher).
+    A variable whose value would be the launcher's default is left out.
     """
     path, grace = main.get("terminationMessagePath"), spec.get("terminationGracePeriodSeconds")
     listed = annotations.runtime_list_variables(gang, member, taken)

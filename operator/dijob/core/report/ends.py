@@ -26,9 +26,10 @@ from dijob.reasons import (
     Suspended,
 )
 
-# To keep a pod's log, the operator terminates the pod through its deadline (annotations.end_patch).
-# kubectl then shows DeadlineExceeded, or ContainerStatusUnknown if the container was waiting for a
-# restart. Without this announcement, readers would search for the cause of that status.
+# To keep a pod's log, the operator terminates the pod by setting its deadline
+# (annotations.end_patch). kubectl then shows DeadlineExceeded, or ContainerStatusUnknown if the
+# container was waiting for a restart. Without this hint, readers would search for the cause of that
+# status.
 KEPT = "ignore the pod's STATUS"
 
 

@@ -1,5 +1,5 @@
-"""Reports whether the job's engine has given nodes to the ranks that must have them at the same
-time.
+"""Reports whether the ranks that must get nodes at the same time have received them from the job's
+engine.
 """
 
 from dijob.core.decide import scheduling

@@ -4,8 +4,8 @@ what interrupted it.
 The status contains the seconds of all past activities, and the start of the current one. So these
 figures change only when the activity changes. A change of activity is always part of another status
 change. A reader adds the time of the current activity (time_spent.py). Each plan computes the
-figures again from the stored status, so neither a restart of the operator nor a lost write loses
-time (docs/decisions/065).
+figures again from the stored status, so no time goes uncounted after a restart of the operator or
+a lost write (docs/decisions/065).
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from dijob.core.report.milestones import CRASHED
 from dijob.names import Activity
 from dijob.reasons import PeersReady, Running, Suspended, Terminating
 
-# The reason of an interruption in which no list became stale and no program failed.
+# The reason for an interruption in which no list became stale and no program failed.
 NOT_READY = "NotReady"
 MOST_CHARACTERS = 256
 # About 32 years. A status with larger numbers is invalid (api/parse.py).
@@ -198,8 +198,8 @@ def _bounded(ranks: frozenset[int]) -> str:
 def _waits_for_room(ctx: Context) -> bool:
     """Whether the job is waiting for room.
 
-    This is so if a rank that the job needs has found no node, or no room in a quota. It is also so
-    if the job has released its capacity and is waiting for the next attempt.
+    This is the case if a rank that the job needs has found no node, or no room in a quota. It is
+    also the case if the job has released its capacity and is waiting for the next attempt.
     """
     needed, rejections = ctx.rendezvous.required_size, ctx.observed.rejections
     names = (f"pod/{ctx.world.gang.member(rank).name}" for rank in ctx.world.missing)

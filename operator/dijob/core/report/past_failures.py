@@ -11,7 +11,7 @@ from dijob.core.membership.failures import was_excused
 from dijob.core.observed.views import Pod
 from dijob.reasons import AddressesReady
 
-# The reasons of losses that a failed program caused.
+# The reasons for losses that a failed program caused.
 FAILURES = (
     AddressesReady.PodFailed.name,
     AddressesReady.FailurePolicy.name,

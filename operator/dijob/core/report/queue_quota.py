@@ -1,7 +1,7 @@
 """Describes the queue of a waiting job: how much quota is free, and how many Workloads are waiting.
 
-Both are read from the ClusterQueue. While that is not known, the number of Workloads comes from the
-LocalQueue.
+Both are read from the ClusterQueue. While the ClusterQueue is not known, the number of Workloads
+comes from the LocalQueue.
 """
 
 from collections.abc import Iterable, Mapping

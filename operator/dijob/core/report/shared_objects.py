@@ -19,7 +19,7 @@ from dijob.reasons import BrokerReady, DrainsLimited, Isolated, ServiceReady
 # Rejections whose message is the API error. The operator writes the messages of all other
 # rejections.
 FROM_API = (RejectionCause.REJECTED, RejectionCause.FORBIDDEN, RejectionCause.UNAVAILABLE)
-# The reasons of rejections that do not come from the API server.
+# BrokerReady's reasons for rejections that do not come from the API server.
 REASONS = {
     RejectionCause.TAKEN: BrokerReady.NameTaken,
     RejectionCause.OUTDATED: BrokerReady.OtherPort,

@@ -118,8 +118,8 @@ def write_pressure(old: Status, new: Status) -> Pressure:
     """Return how soon the change from one status to the next must be written."""
     if _is_urgent(old, new):
         return Pressure.AT_ONCE
-    # The first status waits, because most jobs run within seconds and then need only one write. If
-    # something is wrong from the start, the user must see it at once.
+    # The first status waits, because most jobs are running within seconds and then need only one
+    # write. If something is wrong from the start, the user must see it at once.
     first = not old.phase
     if first and (reported_problems(new) or _waits_for_old_pods(new)):
         return Pressure.AT_ONCE
@@ -155,9 +155,9 @@ def _is_news(old: Status, new: Status) -> bool:
 def _is_urgent(old: Status, new: Status) -> bool:
     """Whether a change must be written at once.
 
-    This is so if the job starts to run, ends, is paused or is suspended. It is also so if the peer
-    list becomes active or stale, or if a failure is counted. The next action depends on these
-    changes. For example, a failed pod is deleted only after its failure is stored.
+    This is the case if the job starts to run, ends, is paused or is suspended. It is also the case
+    if the peer list becomes active or stale, or if a failure is counted. The next action depends on
+    these changes. For example, a failed pod is deleted only after its failure is stored.
     """
     begun = is_true(new, reasons.Running) and not is_true(old, reasons.Running)
     begun = begun or is_true(new, reasons.Paused) != is_true(old, reasons.Paused)

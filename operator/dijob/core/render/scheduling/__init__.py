@@ -1,6 +1,6 @@
 """Gang scheduling: one file per engine, and one row in the table below.
 
-An engine is the scheduler, or the queue, that gives nodes to the ranks of a job together.
+An engine is the scheduler, or the queue, that gives nodes to the ranks of a job as a group.
 """
 
 from collections.abc import Iterable

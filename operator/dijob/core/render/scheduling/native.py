@@ -73,6 +73,6 @@ ROW: Final = EngineRow(
     dropped=ignored,
     switch=(
         "enable the feature gate GenericWorkload in the API server, the controller manager and the"
-        f" scheduler, and the API server's --runtime-config={API}=true"
+        f" scheduler, and set --runtime-config={API}=true on the API server"
     ),
 )
