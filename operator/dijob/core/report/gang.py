@@ -1,6 +1,4 @@
-"""Reports whether the job's engine has given nodes to the ranks that must have them at the same
-time.
-"""
+"""Reports whether the job's engine has given nodes to the ranks that must be scheduled together."""
 
 from dijob.core.decide import scheduling
 from dijob.core.decide.context import Context
