@@ -330,8 +330,8 @@ class EngineTraits:
     """What a job can ask of an engine.
 
     `queue`: spec.scheduling.queue selects one of the engine's queues. `topology` contains the
-    supported modes of spec.scheduling.topology. `own_group` contains labels and annotations of a
-    pod template. With them, users put the pods into their own group.
+    supported modes of spec.scheduling.topology. `own_group` contains the labels and annotations of
+    a pod template with which users put the pods into a group of their own.
     """
 
     queue: bool = False

@@ -87,8 +87,8 @@ POD_PRIORITIES: Final = ObjectKind(
     "PriorityClass", "priorityclasses", "get", "scheduling.k8s.io/v1"
 )
 EVENTS: Final = ObjectKind("Event", "events", "get list create patch")
-# Leases are for leader election, in the operator's namespace, and for claims (names.CLAIM). Leases
-# are not in KINDS, because separate RBAC rules grant their permissions.
+# Leases are used for claims (names.CLAIM) and, in the operator's namespace, for leader election.
+# Leases are not in KINDS, because separate RBAC rules grant their permissions.
 LEASES: Final = ObjectKind("Lease", "leases", "get create patch", "coordination.k8s.io/v1")
 
 KINDS: Final = (JOBS, JOB_STATUS, JOB_FINALIZERS, PODS, SERVICES, POLICIES, BUDGETS, EVENTS)

@@ -25,7 +25,7 @@ class ServerClock(Clock):
     The machine's clock is also used before the first response, and if a proxy removes the Date
     header.
 
-    The Date header has a resolution of one second, and the request took some time. So each response
+    The Date header has a resolution of one second, and a request takes some time. So each response
     gives an upper bound on how far the apiserver's clock is ahead of the monotonic clock. The
     smallest bound of the last one to two minutes is used. If there are several apiservers, the one
     whose clock is furthest behind determines the time, so the time does not jump between their

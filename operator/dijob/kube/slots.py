@@ -42,8 +42,8 @@ class Slots:
         each = self._each.get(namespace)
         if each is None:
             each = self._each[namespace] = _Limit(lambda: self.each)
-        # Take the slot of the namespace first. In the other order, writes waiting for a slot in a
-        # namespace whose writes hang would already hold slots of the total limit.
+        # Take the slot of the namespace first. Otherwise, if the writes of a namespace
+        # hang, the writes that wait behind them would already hold slots of the total limit.
         await each.acquire()
         try:
             await self._quick.acquire()

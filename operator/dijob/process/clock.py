@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 log = logging.getLogger(__name__)
 
 # If the wall clock moves by more than this relative to the monotonic one, it was set by a person or
-# a time server. Smaller differences are drift, and none of the operator's waits is that precise.
+# a time server. Smaller differences are drift. They do not matter, because none of the operator's
+# waits is accurate to two seconds.
 STEP = timedelta(seconds=2)
 
 

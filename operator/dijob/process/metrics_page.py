@@ -1,5 +1,5 @@
 """Serves the metrics of a process to Prometheus. (This module is separate from service.py, because
-the command line and the page in the cluster do not import Prometheus's client.)
+the command line and the page in the cluster do not import the Prometheus client.)
 """
 
 from aiohttp import web

@@ -1,4 +1,4 @@
-"""Helpers for a process that serves HTTP: logging, a shutdown on signals, and probes.
+"""Helpers for a process that serves HTTP: logging, shutdown on signals, and probes.
 
 The operator does not use this module, because its health also depends on kopf and its watches.
 """

@@ -72,8 +72,8 @@ class Isolated(Reason):
 
 
 class GangScheduled(Reason):
-    """Whether the job's engine (`spec.scheduling`) has given nodes to the ranks that must have them
-    at the same time. Present only if the job has an engine. No pod is created before the engine's
+    """Whether the job's engine (`spec.scheduling`) has given nodes to the ranks that must be
+    scheduled together. Present only if the job has an engine. No pod is created before the engine's
     object, such as a PodGroup. With the engine Kueue: whether Kueue has admitted the job.
     """
 
@@ -220,14 +220,14 @@ class ChangesRefused(Reason):
         " need. It must do so because the field is absent, or because the last task's replicas have"
         " changed",
         "allow the operator to patch DIJobs, or set `replicas` in the manifest. In a job with"
-        " tasks, this also happens if the CRD is older than the operator: upgrade it",
+        " tasks, this also happens if the CRD is older than the operator: upgrade the CRD",
         status=True,
     )
     PolicyUpdateRefused = problem(
         "a network policy of the job cannot be updated to match `spec.networkPolicy`, or something"
         " reverts the update",
         "correct the rule that the message names, allow the operator to patch networkpolicies, or"
-        " make the webhook or controller that reverts the update leave the policy alone",
+        " stop the webhook or controller from reverting the update",
         status=True,
     )
     GroupUpdateRefused = problem(
@@ -244,8 +244,8 @@ class ChangesRefused(Reason):
     BudgetUpdateRefused = problem(
         "a PodDisruptionBudget of the job cannot be updated, so drains wait for ranks that have"
         " succeeded, or stop too many ranks",
-        "allow the operator to patch poddisruptionbudgets, or make the webhook or controller that"
-        " reverts the update leave the budget alone",
+        "allow the operator to patch poddisruptionbudgets, or stop the webhook or controller from"
+        " reverting the update",
         status=True,
     )
     BudgetDeletionRefused = problem(

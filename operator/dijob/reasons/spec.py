@@ -9,7 +9,7 @@ class Invalid(Reason):
     """
 
     SpecInvalid = problem(
-        "the message names each invalid field and what is wrong with it; lost ranks are not"
+        "the message names each invalid field and says what is wrong with it; lost ranks are not"
         " recreated",
         "correct the spec",
         status=True,

@@ -1,6 +1,4 @@
-"""Reports whether the ranks that must get nodes at the same time have received them from the job's
-engine.
-"""
+"""Reports whether the job's engine has given nodes to the ranks that must be scheduled together."""
 
 from dijob.core.decide import scheduling
 from dijob.core.decide.context import Context
