@@ -135,7 +135,7 @@ def _build_container(
 
 
 def _escape_dollars(text: str) -> str:
-    """Escape a text for the kubelet, which turns $$ into $."""
+    """Escape text for the kubelet, which turns $$ into $."""
     return text.replace("$$", "$$$$")
 
 

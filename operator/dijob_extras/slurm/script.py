@@ -14,7 +14,7 @@ from dijob.cli.errors import CliError, Exit
 
 from dijob_extras.slurm.options import FLAGS, SHORT
 
-# A command substitution, or a quoted text. The limit on the length of a substitution keeps the time
+# A command substitution, or quoted text. The limit on the length of a substitution keeps the time
 # linear. Otherwise, the search would run to the end of the text for each `$(` that is never closed.
 _QUOTED: Final = (
     r"""\$\((?:[^()]|\([^()]{0,500}\)){0,500}\)|`[^`]*`|\\.|'[^']*'|"(?:\\.|[^"\\])*\""""
@@ -67,8 +67,8 @@ class ScriptLine:
 class Script:
     """A batch script.
 
-    `late` are the #SBATCH lines that Slurm ignores, because a command precedes them. `raw` is the
-    whole text.
+    `late` contains the #SBATCH lines that Slurm ignores, because a command precedes them. `raw` is
+    the whole text.
     """
 
     options: tuple[Option, ...]

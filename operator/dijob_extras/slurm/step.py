@@ -64,7 +64,7 @@ class _Depth:
     inside: set[int] = field(default_factory=set)
 
     def look(self, line: ScriptLine) -> None:
-        # A line in which a loop both begins and ends is also inside that loop.
+        # A line that contains a whole loop also counts as inside that loop.
         words = re.findall(r"\w+", line.text)
         self.depth += line.first in _OPENS
         if self.depth:
@@ -94,7 +94,9 @@ def find_steps(script: Script) -> tuple[SlurmStep, ...]:
 
 
 def choose_step(script: Script, number: int | None) -> SlurmStep:
-    """Return the step with this number (from 1), or the only step, or the commands without srun."""
+    """Return the step with this number (from 1). Without a number, return the only step, or the
+    commands if there is no srun.
+    """
     found = find_steps(script)
     if number is not None and not 1 <= number <= len(found):
         raise CliError(

@@ -27,7 +27,7 @@ def split_tail(text: str) -> tuple[str, str]:
 
 
 def _without_last(found: list[re.Match[str]], at: int) -> int:
-    """Cut the last part of the tail off the first `at` tokens, and return how many are left."""
+    """Return how many of the first `at` tokens remain after the tail's last part is cut off."""
     last = found[at - 1] if at else None
     if last is None:
         return at

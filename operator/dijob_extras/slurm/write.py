@@ -62,7 +62,7 @@ def _dump_job(job: dict[str, Any]) -> str:
 # A path begins with / or ~/, at the beginning of a word or of the value in NAME=VALUE. Two slashes
 # belong to a URL, not to a path.
 _PATH: Final = re.compile(r"""(?:^|(?<=[\s='":,(]))(?:~/|/(?!/))[\w./@%+~-]*[\w~]""")
-# The folders at the root that images usually contain.
+# The top-level folders that images usually contain.
 _OWN: Final = frozenset(
     ("bin", "dev", "etc", "lib", "lib64", "opt", "proc", "run", "sbin", "sys", "tmp", "usr", "var")
 )

@@ -173,12 +173,12 @@ def summarize_groups(found: Sequence[StackGroup]) -> str:
 
 
 def explain_halt(process: PythonProcess) -> tuple[str, str] | None:
-    """Return the reason why a process cannot run and the remedy, or None if it can run."""
+    """Return why a process cannot run, and the remedy; None if it can run."""
     return _FROZEN if process.frozen else _HALTS.get(process.state)
 
 
 def describe_halted(looks: Mapping[int, Look]) -> Iterable[tuple[int, str, str]]:
-    """Yield a rank, a sentence about those of its processes that cannot run, and a remedy.
+    """Yield a rank, a sentence about its processes that cannot run, and a remedy.
 
     If a rank's processes cannot run for different reasons, the rank is yielded once per reason.
     """

@@ -38,7 +38,7 @@ def report_stacks(
 
 def _of_pod(remedy: str, job: Job, pods: Sequence[RankPod], rank: int) -> str:
     """Return a remedy. The placeholders in its command are replaced with the names of the rank's
-    pod.
+    pod, container and namespace.
     """
     for pod in pods:
         if pod.rank == rank:

@@ -55,7 +55,7 @@ def _separate_warnings(lines: list[str]) -> tuple[list[str], list[str]]:
     useful, noise = list[str](), list[str]()
     before = ""
     for line in lines:
-        # Python prints the line of code below a warning.
+        # Below a warning, Python prints the line of code that the warning refers to.
         quoted = line[:1].isspace() and WARNING.search(before)
         (noise if quoted or is_noise(line) else useful).append(line)
         before = line

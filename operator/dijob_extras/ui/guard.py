@@ -73,5 +73,5 @@ def build_middleware(expected: str) -> Middleware:
 
 
 async def add_security_headers(request: web.Request, response: web.StreamResponse) -> None:
-    """Add HEADERS to a response. Errors of aiohttp itself also pass through here."""
+    """Add HEADERS to a response. Errors from aiohttp itself also pass through here."""
     response.headers.update(HEADERS)

@@ -33,8 +33,8 @@ from dijob_extras.ui.sse import Message, Messages
 
 # One tab has at most two streams, and a browser opens at most six connections with HTTP/1.
 MOST_STREAMS: Final = 24
-# Progress curves are kept for this many jobs in total, for all users together. Each job takes at
-# most 0.5 MB.
+# Progress curves are kept for this many jobs in total, across all users. Each job takes at most
+# 0.5 MB.
 _MOST_MEMORIES: Final = 200
 # Maximum number of unknown credentials that are checked at the same time. Without this limit, a
 # client that guesses tokens could overload the API server.
