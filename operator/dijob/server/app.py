@@ -105,7 +105,7 @@ class Server:
         posted = await body_of(request, Posted)
         data = posted.model_dump()
         if field := next(_not_finite(data), ""):
-            raise RequestRejection(400, f"{field}: the number is not finite, or too large")
+            raise RequestRejection(400, f"{field}: the number is too large or not finite")
         await self.reports.profiling(request[JOB], request[POD], data)
         return success_response("successfully report profilings")
 

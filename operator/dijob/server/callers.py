@@ -37,7 +37,7 @@ ASKED: Final = Rate(20.0, 100.0)
 # lead to another namespace.
 JOB: Final = re.compile(rf"([a-z0-9](?:[-a-z0-9]{{0,61}}[a-z0-9])?)\.({NAME_PATTERN})")
 UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-# The keys under which a TokenReview returns the pod to which a token is bound (KEP-1205).
+# The keys under which a TokenReview returns the pod that a token is bound to (KEP-1205).
 POD_NAME: Final = "authentication.kubernetes.io/pod-name"
 POD_UID: Final = "authentication.kubernetes.io/pod-uid"
 NAME_A_JOB: Final = "name the job as NAMESPACE.NAME or, in the job's pods, by its UID (DI_JOB_ID)"

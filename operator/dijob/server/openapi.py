@@ -48,7 +48,8 @@ class ApiRoute:
         return f"/v2alpha1/{{job}}/{self.what}", f"/v2alpha1/job/{{job}}/{self.what}"
 
 
-# PUT and progress do not exist in di-server. All other operations are those of di-server.
+# The PUT operation and the progress path do not exist in di-server. All other operations are those
+# of di-server.
 ROUTES: Final = (
     ApiRoute(
         "GET", "replicas", "get_replicas", "List ADDRESS:PORT of each replica, in rank order."

@@ -91,7 +91,7 @@ class Limit:
         each = 1 / self._rate.per_second
         full = max(now, self._full.get(key, now))
         wait = full + each - now - self._rate.burst * each
-        # The tolerance absorbs rounding errors of the sums above.
+        # The tolerance absorbs rounding errors in the sums above.
         if wait > 1e-9:
             return wait
         if len(self._full) >= self._most:

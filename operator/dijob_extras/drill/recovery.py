@@ -44,7 +44,7 @@ class Recovery:
 
     @property
     def reports_progress(self) -> bool:
-        """Whether the job reports progress, so that the drill can wait for it."""
+        """Whether the job reports progress. If it does, the drill waits for progress."""
         return bool(self._unit)
 
     @property

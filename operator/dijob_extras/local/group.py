@@ -20,8 +20,8 @@ DRAIN_SECONDS = 2
 # The exit codes of a shell for a command that is missing, and for one that cannot be executed.
 NOT_FOUND, NOT_RUN = 127, 126
 
-# How many of the last output lines are kept to show how a program ended, like a termination
-# message.
+# How many of the last output lines are kept. Like a termination message, they show how a program
+# ended.
 KEPT_LINES = 40
 
 Line = Callable[[str], None]

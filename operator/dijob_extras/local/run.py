@@ -1,6 +1,6 @@
 """Runs the ranks until the job has finished, and leaves no process behind.
 
-The exits of programs, deadlines and signals all go through one queue. So they are handled one after
+Deadlines, signals and the exits of programs all go through one queue. So they are handled one after
 the other, as in a reconciliation of the operator.
 """
 
@@ -80,8 +80,8 @@ class Run:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._pausing: set[int] = set()
         self._ends: asyncio.Queue[tuple[ProcessGroup, int] | LocalRunEnd] = asyncio.Queue()
-        # Ranks to restart. They start only after all of them have exited. Otherwise, a rank of the
-        # new world could meet a rank of the old world.
+        # Ranks to restart. None of them starts again before all have exited. Otherwise, a rank of
+        # the new world could meet a rank of the old world.
         self._again: set[int] = set()
         self._failures: dict[int, int] = {}
         self._interrupted = False

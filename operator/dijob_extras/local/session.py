@@ -128,7 +128,8 @@ def _run_redis(job: DIJob, address: str, request: plan.Request) -> Iterator[str]
         )
     port = job.spec.message_queue.port if job.spec.message_queue else REDIS_PORT
     words = [program, *REDIS[1:], "--port", str(port), "--bind", address]
-    # In its own session, the server survives the terminal's Ctrl-C until the ranks have exited.
+    # The server runs in its own session, so that the terminal's Ctrl-C does not end it before the
+    # ranks have exited.
     server = Popen(words, stdin=DEVNULL, stdout=DEVNULL, cwd=request.work, start_new_session=True)
     try:
         _wait_for(address, port, server)

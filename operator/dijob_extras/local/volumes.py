@@ -144,7 +144,8 @@ def _selected_files(source: Body, kind: str, file: JobFile) -> Iterator[tuple[st
         if source.get("optional"):
             return
         raise CliError(
-            f"{file.name} does not contain {of_kind} {name}: add it to the file, after a line ---",
+            f"{file.name} does not contain {of_kind} {name}: add it to the file, after a"
+            " `---` line",
             Exit.USAGE,
         )
     keys = decode_contents(body)
