@@ -51,7 +51,7 @@ def _filled(expr: str) -> str:
 
 
 def asked(expr: str) -> tuple[set[str], set[str]]:
-    """Return our series and the labels in a query."""
+    """Return which of our series and which labels a query uses."""
     names = set(re.findall(r"\b(?:dijob|process)_\w+", expr))
     lists = re.findall(r"\b(?:by|on) \(([^)]*)\)", expr)
     labels = {label.strip() for each in lists for label in each.split(",")}

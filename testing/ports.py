@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import cycle
 
-# The kernel gives clients ports from 32,768 on (net.ipv4.ip_local_port_range).
+# The kernel gives clients ports from 32,768 upward (net.ipv4.ip_local_port_range).
 FIRST, LAST, PER_WORKER = 20_000, 32_000, 1_000
 
 

@@ -1,4 +1,4 @@
-"""What the checks know about each job: its ranks, connections, and how it shows that it works."""
+"""What the checks know about each job: ranks, connections, and how it shows that it works."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ STAR = Shape("star", _numbered("star", 3), Wiring.STAR, backoff_limit=0)
 TASKS = Shape("tasks", ("tasks-learner-0", *_numbered("tasks-collector", 2)), Wiring.MESH)
 REDIS = Shape("redis", _numbered("redis", 2), Wiring.REDIS, beats=True)
 TORCH = Shape("torch", _numbered("torch", 2), Wiring.TORCH, beats=True, together=True)
-# The jobs without DI-engine and torch, which start in seconds. `make test` uses only these.
+# The jobs without DI-engine and torch: they start in seconds. `make test` uses only these.
 LIGHT = (MESH, STAR, TASKS)
 ALL = (*LIGHT, REDIS, TORCH)
 

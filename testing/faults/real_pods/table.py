@@ -38,9 +38,9 @@ class Happened:
 
     `done` counts how often it hit its target, and `missed` how often there was none. `seconds` has
     the recovery times, except those in `beside` and `alone`. `beside` has the recovery times in
-    waves in which another fault made Kubernetes give up on a node. `alone` has the recovery times,
-    in other waves, after faults that hit the leader while no standby was Ready. `never` counts
-    targets that never recovered.
+    waves in which another fault made Kubernetes give up on a node. For the other waves, `alone`
+    has the recovery times after faults that hit the leader while no standby was Ready. `never`
+    counts targets that never recovered.
     """
 
     done: int = 0

@@ -99,7 +99,7 @@ async def leaks(two: Pair, young: dict[str, Held]) -> list[str]:
         found[:] = [f"{who}: {what}" for who in young for what in now[who].beyond(young[who])]
         return "; ".join(found)
 
-    # Connections that are just being closed are not leaks, so this waits for a while. What is left
+    # Connections that are still being closed are not leaks, so this waits for a while. What is left
     # then is returned instead of raised.
     with suppress(AssertionError):
         await two.lane.until("nothing more than before", missing, 2 * REST_SECONDS)

@@ -11,8 +11,8 @@ from report import Machine
 
 # A silent connection is noticed after at most 75 s (row T9), and the start follows after that.
 P99_SECONDS = 100.0
-# The memory of a Python process grows until the process has done its largest amount of concurrent
-# work. Halfway through a soak, it should have stopped growing.
+# The memory of a Python process grows until the process has reached its peak of concurrent work.
+# Halfway through a soak, it should have stopped growing.
 SLOPE_MB, SLOPE_MINUTES = 20.0, 10.0
 
 

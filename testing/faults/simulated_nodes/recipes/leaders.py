@@ -20,7 +20,8 @@ from faults.simulated_nodes.rows import Outcome, Recipe
 from faults.simulated_nodes.stage import Stage
 
 TAKE_OVER = "seconds until the standby takes over"
-# The leader is stopped at this write, while it is starting jobs, and for longer than all timeouts.
+# The leader is stopped at this write, while it is starting jobs. It stays stopped for longer than
+# any timeout.
 WRITE, STOPPED_SECONDS = 30, 60.0
 
 

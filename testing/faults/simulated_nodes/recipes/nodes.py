@@ -48,8 +48,8 @@ def wholeness(lane: Lane, job: str, before: dict[str, str]) -> Callable[[], Awai
 
 
 async def renewed_once(lane: Lane, job: str, lost: int) -> tuple[str, ...]:
-    """Describe what is wrong after `lost` ranks were lost at the same time: too few created pods,
-    counted failures, or a wrong number of ranks.
+    """Describe what is wrong after `lost` ranks were lost at the same time: too few pods were
+    created, failures were counted, or the number of ranks is wrong.
     """
     await quiet(lane)
     status, made = await lane.status(job), lane.census.of(job)
