@@ -11,7 +11,8 @@ BOOKMARK = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "1"}}
 class Server:
     """Serves watches and writes. Each watch sends one bookmark and stays open. Writes in namespaces
     whose names begin with "slow" never end. Each item of `rejections` is the response to one write,
-    with a Retry-After of `again` seconds. `writes` has the times of all other writes.
+    with a Retry-After of `again` seconds. `writes` has the times of all writes in other
+    namespaces, including rejected ones.
     """
 
     again = 1

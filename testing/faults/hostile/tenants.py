@@ -145,8 +145,8 @@ class Two:
         return await until_async("all dealt with", busy, DEALT_WITH_SECONDS, self.operator.evidence)
 
     async def needless(self, seconds: float) -> tuple[Counter[str], int]:
-        """Count the operator's requests during `seconds`, except those about jobs that change or
-        wait for something. Return the counts, and the number of the excluded jobs.
+        """Count the operator's requests during `seconds`, except those about jobs that are
+        changing or waiting for something. Return the counts, and the number of the excluded jobs.
         """
         before, audit = await self.status(), Audit(self.audit_log)
         await asyncio.sleep(seconds)
@@ -163,7 +163,7 @@ class Two:
 
 
 def _waits(status: Json) -> bool:
-    """Whether a status shows a job that waits for nodes or addresses, or after a rejection."""
+    """Whether a job with this status is waiting: for nodes, for addresses, or after a rejection."""
     reasons = [condition["reason"] for condition in status.get("conditions", ())]
     return status.get("phase") in ("Pending", "Starting") or any(
         "Taken" in one or "Refused" in one for one in reasons

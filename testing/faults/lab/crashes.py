@@ -16,8 +16,8 @@ from faults.lab.lane import Lane, Lanes, difference
 REPLICAS = 4
 LANES = 3
 CONVERGED_SECONDS = 120
-# The operator delays writes that are not urgent by up to three seconds. After this long without a
-# write, no more writes follow.
+# The operator delays a write by up to three seconds if it is not urgent. After this long without
+# a write, no more writes follow.
 QUIET_SECONDS = 4.0
 # The number of points that may be repeated because kwok gave a pod a second address.
 SPARE = 6

@@ -130,7 +130,7 @@ class Lane:
         await self.until("passes", missing, seconds)
 
     async def watching(self, seconds: float = 60, within: str = "") -> None:
-        """Wait until all three watches are open on paths that contain `within` before the kind."""
+        """Wait until all three watches are open, on paths with `within` followed by the kind."""
 
         async def missing() -> str:
             absent = [

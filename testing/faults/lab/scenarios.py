@@ -1,4 +1,4 @@
-"""Phases of a job's life; the operator is killed at each write in them."""
+"""Phases of a job's life in which the operator is killed at each write."""
 
 from faults.lab.crashes import REPLICAS, Scenario
 from faults.lab.ends import exits, succeed

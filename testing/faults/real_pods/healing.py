@@ -29,8 +29,9 @@ class Healed:
 
 
 def healed(shapes: Sequence[Shape], done: Done, looks: Iterable[Look]) -> Healed:
-    """Return the recovery time after a fault. Jobs have recovered when an observation after the
-    fault first shows all of them healthy. Operators have recovered when the Lease is renewed.
+    """Return the recovery time after a fault. Jobs have recovered when, for the first time
+    after the fault, an observation shows all of them healthy. Operators have recovered when the
+    Lease is renewed.
     """
     # While a node or a network is down, a job cannot recover.
     since = done.ended if done.fault.is_a.from_end else done.began

@@ -124,7 +124,7 @@ class Checks:
                 yield f"{name} is {env.get(name)}, not {wanted}"
         for name in ("DI_NODES", "DI_NODE_IPS"):
             known = env.get(name, "").split(",")
-            # A list of another length cannot be compared rank by rank.
+            # A list of a different length cannot be compared rank by rank.
             if len(known) != len(self.ips):
                 yield f"{name} is {known}"
                 continue

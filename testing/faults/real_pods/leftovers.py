@@ -1,4 +1,4 @@
-"""The remains of pods that no longer exist: processes, and containers that containerd knows."""
+"""The remains of pods that no longer exist: processes, and containers that containerd knows of."""
 
 import json
 
@@ -11,7 +11,7 @@ from faults.real_pods import hosts
 
 
 def processes(space: Space) -> list[str]:
-    """Describe containers with processes whose pods do not exist in the apiserver."""
+    """Describe containers that have processes, but whose pods do not exist in the apiserver."""
     # Pods of all namespaces, because the cluster's own pods have containers too.
     answer = space.api.core.list_pod_for_all_namespaces(_preload_content=False)
     pods = {pod["metadata"]["uid"] for pod in json.loads(answer.data)["items"]}
@@ -30,7 +30,7 @@ def alive(space: Space) -> list[str]:
 
 def known(space: Space) -> list[str]:
     """Describe the same as `alive`, and the containers and sandboxes of the namespace that
-    containerd still knows. The kubelet removes these once a minute.
+    containerd still knows of. The kubelet removes these once a minute.
     """
     found = alive(space)
     for name in space.cluster.nodes:
