@@ -1,4 +1,4 @@
-"""Names for clusters that several xdist workers use at the same time.
+"""Names for the clusters of several xdist workers that run at the same time.
 
 xdist kills a worker that has not ended 10 s after an interruption. But a worker may need longer if
 it is taking down a cluster, or if its test is waiting. So each worker records which clusters it may

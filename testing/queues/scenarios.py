@@ -251,7 +251,7 @@ def deactivated_and_activated(stage: Stage) -> str:
 
 def pods_that_do_not_get_ready(stage: Stage) -> str:
     """With waitForPodsReady, Kueue evicts a job whose pods do not become ready in time."""
-    # No node has this label, but the flavor does not exclude pods that select it.
+    # No node has this label, but the flavor does not exclude pods with this node selector.
     never = queued_job("never", 2)
     never["spec"]["template"]["spec"]["nodeSelector"] = {"no-such-label": "x"}
     stage.apply(never)

@@ -88,7 +88,7 @@ def queued_job(
 
 @dataclass
 class Stage:
-    """What a scenario uses. `names` are the jobs that it has created."""
+    """What a scenario uses. `names` are those of the jobs that it has created."""
 
     cluster: Cluster
     kueue: KueueProcess
@@ -206,11 +206,11 @@ class Stage:
         )
 
     def exit(self, *pods: str) -> None:
-        """Let the programs in these pods exit with 0."""
+        """Make the programs in these pods exit with 0."""
         self.kubectl("annotate", "pod", *pods, f"{EXIT}=0")
 
     def phase(self, job: str, phase: str, seconds: float = SECONDS) -> float:
-        """Wait until a job has a phase. Return the seconds that it took."""
+        """Wait until a job has this phase. Return the seconds that it took."""
 
         def missing() -> str:
             self.meanwhile()
@@ -220,7 +220,7 @@ class Stage:
         return until(f"{job} is {phase}", missing, seconds, lambda: self.evidence(job))
 
     def says(self, job: str, type_: str, *words: str, seconds: float = SECONDS) -> str:
-        """Wait until the reason or message of a condition contains all words. Return the
+        """Wait until all these words are in the reason or message of a condition. Return the
         message.
         """
         seen: list[str] = [""]

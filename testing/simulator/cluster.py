@@ -139,7 +139,7 @@ class Cluster:
             self.server.replace(pod.target, pod.shown())
 
     def delete(self, pod: SimPod) -> None:
-        """Delete a pod with its grace period, by hand or by the cluster."""
+        """Delete a pod with its grace period, as a user or the cluster does."""
         if pod.uid in self.pods:
             self.server.delete(pod.target)
 
@@ -194,8 +194,8 @@ class Cluster:
 
 
 class Nodes:
-    """The scheduler and all kubelets, with `room` for some pods. `started` is called for each
-    process that starts, and `queue` before each round.
+    """The scheduler and all kubelets. `room` is how many pods of ranks can have a node.
+    `started` is called for each process that starts, and `queue` before each round.
     """
 
     def __init__(

@@ -7,8 +7,8 @@ from simulator.objects import Body
 
 @dataclass(frozen=True)
 class Process:
-    """The environment of a main container's process. It is resolved when the process starts, as by
-    the kubelet.
+    """The environment of a main container's process. The simulator resolves it when the process
+    starts, as the kubelet does.
     """
 
     rank: int

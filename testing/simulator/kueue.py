@@ -26,7 +26,7 @@ LABEL = {"kueue.x-k8s.io/queue-name": QUEUE}
 class Kueue:
     """One queue with quota for some pods, and the flavor that it assigns. `slices` says whether a
     Workload can replace a smaller one (the feature gate ElasticJobsViaWorkloadSlices). With `dies`,
-    Kueue is killed each time that it has admitted a replacement, before it marks the smaller
+    Kueue is killed each time after it admits a replacement and before it marks the smaller
     Workload as finished.
     """
 

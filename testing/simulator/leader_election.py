@@ -16,7 +16,7 @@ from simulator.virtual import VirtualClock
 Body = dict[str, Any]
 PATH = "/apis/coordination.k8s.io/v1/namespaces/home/leases/dijob"
 # The longest takeover after a crash. The leader had just renewed the Lease, and the standby
-# observed that one poll later. After the Lease has expired, the standby needs another poll.
+# saw the renewal one poll later. After the Lease has expired, the standby needs another poll.
 TAKE_OVER_SECONDS = LEASE_SECONDS + 2 * LOOK_SECONDS
 
 

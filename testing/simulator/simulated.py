@@ -66,7 +66,7 @@ class World:
     def refuse(
         self, method: str, plural: str, status: int, times: int = 1, done: bool = False
     ) -> None:
-        """Let the next requests of a kind fail. With `done`, they are executed, and only their
+        """Make the next requests of a kind fail. With `done`, they are executed, and only their
         responses are lost.
         """
         self.line.faults.append(Fault(method, plural, status, times, done))

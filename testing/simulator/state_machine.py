@@ -101,7 +101,7 @@ class Chaos(Driven):
         extra=st.sampled_from(sorted(EXTRAS.keys() - {"trainers"})),  # only in stories
         rounds=st.sampled_from([0, 2, 4, 5]),
     )
-    def begin(  # noqa: PLR0913 (Hypothesis gives each as an argument)
+    def begin(  # noqa: PLR0913 (Hypothesis passes each as an argument)
         self,
         size: int,
         policy: CleanPodPolicy,

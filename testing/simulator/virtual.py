@@ -67,7 +67,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return 0.0 if self._until is None else self._until - self._now
 
     def cut(self, seconds: float) -> None:
-        """Let `run_for` end after at most `seconds`."""
+        """Make `run_for` end after at most `seconds`."""
         if self._until is not None:
             self._until = min(self._until, self._now + seconds)
 
