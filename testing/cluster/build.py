@@ -216,8 +216,8 @@ class _Compiler:
         self.progress.say(f"downloading the Go modules of {module.name}")
         total = len(_in(module, [self.go, "list", "-deps", *packages], env).splitlines())
         options = ["-v", "-trimpath", "-ldflags", self.ldflags, "-o", f"{self.output}/"]
-        # The images are often built at the same time. Their build uses one core and waits for
-        # downloads, so it has priority, and the compiler gets the rest.
+        # The images are often built at the same time as these programs. The build of the images
+        # uses one core and waits for downloads, so it has priority, and the compiler gets the rest.
         argv = ["nice", "-n", "5", self.go, "build", *options, *packages]
         process = subprocess.Popen(argv, cwd=module, env=env, stderr=subprocess.PIPE, text=True)
         lines: list[str] = []

@@ -73,7 +73,7 @@ def pids(path: str) -> set[int]:
 
 def _tree(base: Path) -> list[Path]:
     """Return a directory and its subdirectories, parents first. Directories that disappear
-    meanwhile are skipped (rglob would raise).
+    in the meantime are skipped (rglob would raise).
     """
     return [Path(directory) for directory, _, _ in os.walk(base)]
 

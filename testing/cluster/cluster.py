@@ -173,7 +173,7 @@ class Cluster:
     def stop_component(
         self, name: str, sig: signal.Signals = signal.SIGKILL, timeout: float = 20
     ) -> None:
-        """End a program with a signal, and wait up to `timeout` seconds until it has ended."""
+        """End a program with a signal, and wait up to `timeout` seconds for it to end."""
         stop(require(self.state, name), sig, timeout)
 
     def signal_component(self, name: str, sig: signal.Signals) -> None:
@@ -195,7 +195,7 @@ class Cluster:
             spawn(self.state, name, process.argv, owner)
 
     def problems(self) -> list[str]:
-        """Return problems of the cluster; [] if it is healthy. Stopped nodes are not a problem."""
+        """Return the cluster's problems; [] if it is healthy. Stopped nodes are not a problem."""
         if self.mode == KIND:
             return kind.problems(self.name)
         resting = tuple(f"{name}-" for name in self.stopped())

@@ -43,7 +43,7 @@ def eviction(state: Path) -> dict[str, object]:
 
 
 def fill(state: Path, holder: Process) -> int:
-    """Fill the file system, and return the number of written bytes."""
+    """Fill the file system, and return the number of bytes written."""
     if not size(state):
         raise ClusterError("the nodes of this cluster have no separate disk")
     with (_path(holder)).open("wb") as file:

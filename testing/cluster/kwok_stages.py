@@ -180,7 +180,7 @@ def _status(template: str) -> dict[str, Any]:
 
 def pod_stages() -> list[dict[str, Any]]:
     """Return stages for pods: pods without a gate run at once, and pods with a gate wait for the
-    peer list. Tests can make both end.
+    peer list. Tests can make pods of both kinds end.
     """
     waits: list[Match] = [
         _GONE,

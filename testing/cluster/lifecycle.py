@@ -47,7 +47,7 @@ class Options:
 
 
 def up(options: Options) -> Cluster:
-    """Return a healthy cluster with this name: the existing one, or a new one if it is broken."""
+    """Return a healthy cluster with this name: the existing one if healthy, otherwise a new one."""
     mode = options.mode or (KIND if kind.usable() else EMBEDDED)
     if mode == EMBEDDED and "kubelet" not in chosen().programs:
         raise ClusterError(

@@ -12,8 +12,8 @@ from cluster.process import Process, log_tail, spawn
 from cluster.shell import run
 from cluster.waiting import until
 
-# Kernel settings that the kubelet would otherwise change on the machine. It finds these values
-# instead, in the node's mount namespace only.
+# Kernel settings that the kubelet would otherwise change on the machine. In the node's mount
+# namespace (and only there), it finds these values instead of the machine's.
 _SYSCTLS = (
     "vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/panic_on_oops=1 "
     "kernel/keys/root_maxkeys=1000000 kernel/keys/root_maxbytes=25000000"

@@ -74,7 +74,9 @@ class Node:
         return self.state / self.name / "var/lib/containerd"
 
     def connect(self, nodes: int) -> None:
-        """Create namespaces, cables, and routes to the pods of all `nodes` nodes."""
+        """Create namespaces, cables, and routes to the pods of all nodes; `nodes` is their
+        number.
+        """
         cgroups.create(self.cgroup)
         holder = hold_node(self.state, self.name, self.plane.binaries, disk.size(self.state))
         switch = require(self.state, "network")

@@ -88,7 +88,7 @@ class Ends:
     _fell: dict[str, float] = field(default_factory=dict)
 
     def see(self, pods: Iterable[RankPod], now: float) -> frozenset[int]:
-        """Record the pods, and return the ranks that failed within FELL_SECONDS."""
+        """Record the pods, and return the ranks that failed in the last FELL_SECONDS."""
         found = set[int]()
         for pod in pods:
             before = self._restarts.get(pod.uid, pod.restarts)

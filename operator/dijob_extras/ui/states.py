@@ -37,7 +37,7 @@ def of_pod(pod: RankPod, fell: bool, over: str = "") -> State:
     """Return the state of a rank with a pod.
 
     `fell` says whether the rank's program failed a moment ago. If so, the program may already be
-    running again. `over` is when the job ended; "" if it has not ended.
+    running again. `over` is the time when the job ended; "" if it has not ended.
     """
     if over and pod.end:
         return _of_end(pod, over)
@@ -67,7 +67,7 @@ def of_pod(pod: RankPod, fell: bool, over: str = "") -> State:
 
 
 def _of_end(pod: RankPod, over: str = "") -> State:
-    """Return the state of a rank whose program has ended; `over` is when the job ended."""
+    """Return the state of a rank whose program has ended; `over` is the time when the job ended."""
     code, reason = int(pod.end.get("exitCode") or 0), str(pod.end.get("reason") or "")
     if code == 0:
         return State(StateKind.DONE, "Completed")

@@ -119,8 +119,8 @@ def choose_tone(job: Job) -> str:
 
 @dataclass(frozen=True)
 class Seen:
-    """A snapshot of a job, its time, and what the command remembers about the job. `fell` are the
-    ranks that have just failed.
+    """A snapshot of a job, its time, and what the command remembers about the job. `fell`
+    contains the ranks that have just failed.
     """
 
     now: Snapshot
