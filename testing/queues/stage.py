@@ -126,7 +126,9 @@ class Stage:
 
     @contextmanager
     def killed_by(self, victim: str) -> Iterator[Killer]:
-        """Let the operator or Kueue reach the API server through a proxy that can kill it."""
+        """Send the API requests of the operator or of Kueue through a proxy that can kill the
+        sender.
+        """
         of_operator = victim == "the operator"
         end, restart = (
             (self.kill_operator, self.start_operator)

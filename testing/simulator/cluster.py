@@ -40,7 +40,7 @@ class Cluster:
         self._parsed: dict[Target, tuple[Body, DIJob]] = {}
 
     def copy(self) -> "Cluster":
-        """Copy the cluster with its time into a separate event loop, without watches."""
+        """Copy the cluster and its clock, but not its watches, into a separate event loop."""
         twin = Cluster(VirtualLoop(self.loop.time()), self.server)
         twin.pods = {uid: pod.copy(twin.clock.now) for uid, pod in self.pods.items()}
         twin.buried = [pod.copy(twin.clock.now) for pod in self.buried]

@@ -242,8 +242,8 @@ class ChangesRefused(Reason):
         status=True,
     )
     BudgetUpdateRefused = problem(
-        "a PodDisruptionBudget of the job cannot be updated, so drains wait for ranks that have"
-        " succeeded, or stop too many ranks",
+        "a PodDisruptionBudget of the job cannot be updated. So a drain may be blocked by ranks"
+        " that have already succeeded, or may stop too many ranks",
         "allow the operator to patch poddisruptionbudgets, or stop the webhook or controller from"
         " reverting the update",
         status=True,

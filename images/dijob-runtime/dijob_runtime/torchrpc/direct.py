@@ -1,7 +1,7 @@
 """Emits and handles events whose tensors torch sends from GPU to GPU.
 
 DI-engine pickles an event before the queue gets it (ding 0.5.3, ding/framework/parallel.py).
-Pickling copies tensors to the CPU. So a process with mapped GPUs bypasses the pickling when it
+Pickling copies tensors to the CPU. So a process with mapped GPUs bypasses pickling when it
 emits events. Every process must be able to receive such events, because a process without a GPU can
 have peers with GPUs.
 """

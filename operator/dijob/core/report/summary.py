@@ -28,7 +28,7 @@ SHARED = (
 )
 # Conditions that are derived from all others, and absent if a job is healthy.
 HEALTH = (reasons.Reconciling, reasons.Stalled)
-# These texts precede the message of a job that has succeeded, perhaps with a wrong result.
+# These texts precede the message of a job that has succeeded, but whose result may be wrong.
 BYPASSED = "each pod may train alone, see LauncherBypassed"
 OTHERWISE = "the program's arguments conflict with the job, see SpecWarning"
 

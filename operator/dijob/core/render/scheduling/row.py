@@ -75,9 +75,9 @@ class EngineRow:
     the API version that the cluster must serve. `manifest` returns the object, given the job, the
     object's name, and how many ranks must have nodes at the same time. `count` reads this number
     from the spec of an existing object, and `resized` returns the change that sets it. `marks`
-    returns what the engine adds to a pod. `dropped` returns the field of the job that the cluster
-    ignored when it stored the object, and why ("": it ignored no field). `switch` says how an
-    administrator enables the API.
+    returns what the engine adds to a pod. When the cluster stores the object, it may ignore a field
+    of the job: `dropped` returns this field and the reason ("": no field was ignored). `switch`
+    says how an administrator enables the API.
 
     `scheduler` is the name under which the scheduler is usually installed ("": the pods' own).
     `counts_succeeded`: pods that have succeeded count toward this number as long as they exist.
