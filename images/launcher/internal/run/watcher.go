@@ -14,8 +14,8 @@ import (
 )
 
 // watcher triggers the periodic checks of the launcher, once a second. In the first 30 s it also looks for processes that
-// bypass the launcher. It looks for this long because Python and the activation of an environment take seconds to start. It is
-// nil outside a job, where there is nothing to check.
+// bypass the launcher. It looks for this long because starting Python and activating an environment take seconds. It is nil
+// outside a job, where there is nothing to check.
 type watcher struct {
 	ticker *time.Ticker
 	looks  int

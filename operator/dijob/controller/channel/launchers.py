@@ -341,7 +341,7 @@ def _namespace(pod: Pod) -> str:
 
 def _deliver(known: _Launcher) -> None:
     """If the launcher lacks the list or must be asked for a stack, respond to its pending request.
-    If no request is pending, the response is sent to the next one.
+    If none is pending, respond to the next one.
     """
     asked = known.asked not in ("", known.told)
     if known.connection is None or known.said is None or (known.copy == known.sent and not asked):

@@ -97,5 +97,5 @@ def _seconds_until_due(ctx: Context, action: Action) -> float:
 
 
 def kind_of(remembered: str) -> str:
-    """Return the kind of change ("patch pod") in the key of a rejected change."""
+    """Return the kind of change, such as "patch pod", from the key of a rejected change."""
     return remembered.partition("/")[0]

@@ -29,10 +29,10 @@ VARIABLES: Final = {
     "DI_NUM_NODES": names.ANNOTATION_NUM_NODES,
     "DI_WORLD_SIZE": names.ANNOTATION_WORLD_SIZE,
 }
-# If a pod restarts repeatedly, a deadline terminates the pod and keeps its logs. A deletion would
-# remove the logs. Writing the pod's status would keep them, too, but the permission to write it
-# would apply to all pods. The kubelet reports this deadline, although the user has not set it. The
-# text below explains the deadline on the pod itself.
+# If a pod restarts repeatedly, the operator terminates the pod by setting a deadline, so that its
+# logs are kept. A deletion would remove the logs. Writing the pod's status would keep them, too,
+# but the permission to write it would apply to all pods. The kubelet reports this deadline,
+# although the user has not set it. The text below explains the deadline on the pod itself.
 ENDED = (
     "The job has failed. The operator ended this pod through activeDeadlineSeconds so that its logs"
     " are kept. Therefore the kubelet reports DeadlineExceeded, and ContainerStatusUnknown for a"
