@@ -73,8 +73,8 @@ class Killer:
         self._do(self._arm(number, after))
 
     def fired(self) -> str:
-        """Return the write at which the program was killed, and start the program again; "" if it
-        was not killed.
+        """If the program was killed, start it again, and return the write at which it was killed;
+        else return "".
         """
         kill = self._kill
         if kill is None or not kill.done.is_set():

@@ -88,7 +88,7 @@ def queued_job(
 
 @dataclass
 class Stage:
-    """What a scenario uses. `names` are those of the jobs that it has created."""
+    """What a scenario uses. `names` lists the names of the jobs that the scenario has created."""
 
     cluster: Cluster
     kueue: KueueProcess

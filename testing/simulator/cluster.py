@@ -194,7 +194,7 @@ class Cluster:
 
 
 class Nodes:
-    """The scheduler and all kubelets. `room` is how many pods of ranks can have a node.
+    """The scheduler and all kubelets. `room` is the number of ranked pods that can have a node.
     `started` is called for each process that starts, and `queue` before each round.
     """
 

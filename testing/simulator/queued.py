@@ -41,7 +41,7 @@ def reported(world: World, type_: str = "GangScheduled") -> tuple[str, str]:
 
 
 def requests(world: World, plural: str = "workloads") -> list[str]:
-    """Return the methods of the requests about a kind, without lists and watches."""
+    """Return the methods of the requests for a kind, without lists and watches."""
     return [
         call.method
         for call in world.line.calls

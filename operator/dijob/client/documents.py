@@ -119,7 +119,7 @@ def is_job(body: Mapping[str, Any]) -> bool:
 def parse_body(body: Mapping[str, Any], source: str = "") -> DIJob:
     """Return an object as a DIJob.
 
-    Raises BadFile with the operator's message: the field and the remedy of each problem.
+    Raises BadFile with the operator's message: the field and the remedy for each problem.
     """
     where = f"{source}: " if source else ""
     if body.get("apiVersion") != names.API_VERSION:

@@ -267,7 +267,7 @@ class ChangesRefused(Reason):
         status=True,
     )
     ApiUnavailable = problem(
-        "the apiserver, or a webhook that it calls, failed to respond at least twice in a row",
+        "at least twice in a row, the apiserver, or a webhook that it calls, failed to respond",
         "nothing; if the problem persists, check the control plane",
         status=True,
     )

@@ -1,5 +1,5 @@
 // Package env provides what the pod and the kernel give to the launcher: its command line, signals, variables, annotations and
-// paths, and the places for its messages.
+// paths, and the destinations of its messages.
 package env
 
 import (

@@ -1,3 +1,3 @@
-"""The current state: the objects and errors that the API server returns, as frozen views and as
-messages.
+"""The current state: converts the objects and errors that the API server returns into frozen views
+and messages.
 """

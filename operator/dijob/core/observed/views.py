@@ -76,9 +76,9 @@ class Placement:
     scheduler considers it. `silent_since` is when its node became unreachable ("": the node is
     reachable). `eviction_seconds` is the number of seconds after which Kubernetes then evicts the
     pod (None: never). `disrupted`: the cluster has terminated it, or has selected it for
-    termination. `node_lost`: the cluster has deleted it because its node is lost. `termination` is
-    why it still exists, if it is being deleted. `conditions` are the conditions that not every pod
-    has, such as "DisruptionTarget=True".
+    termination. `node_lost`: the cluster has deleted it because its node is lost. If it is being
+    deleted, `termination` says why it still exists. `conditions` are the conditions that not every
+    pod has, such as "DisruptionTarget=True".
     """
 
     created: str = ""
