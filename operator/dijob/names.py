@@ -100,7 +100,7 @@ KUEUE_REPLACES: Final = f"{KUEUE_GROUP}/workload-slice-replacement-for"
 # A hash of the part of the spec from which a pod, or the job's NetworkPolicy, was created.
 ANNOTATION_TEMPLATE: Final = f"{GROUP}/template-hash"
 
-# The uid of the job, on a DIJob with a time to live. The annotation is set only if the operator
+# On a DIJob with a time to live: the uid of the job. The annotation is set only if the operator
 # keeps a history. It means that the history has the job's record and logs, so the job can be
 # deleted (docs/decisions/069).
 ANNOTATION_RECORDED: Final = f"{GROUP}/recorded"

@@ -66,10 +66,11 @@ class Fault:
 class Line:
     """All connections between the operators and the apiserver.
 
-    After `fuse` writes, the operator is killed (`kills`) or waits until `go_on`. `later` says
-    how many of the next writes are delivered only after the writes that follow them. `judge` checks
-    each write before it is executed; `problems` are its findings. `dated` says whether responses
-    have a Date header. Discovery does not show the kinds in `unserved`.
+    `fuse` is the number of writes after which the operator is killed (`kills`), or waits until
+    `go_on` is called. `later` says how many of the next writes are delivered only after the writes
+    that follow them. `judge` checks each write before it is executed; `problems` are its findings.
+    `dated` says whether responses have a Date header. Discovery does not show the kinds in
+    `unserved`.
     """
 
     judge: Callable[[Request], None] = lambda request: None

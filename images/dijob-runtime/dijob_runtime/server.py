@@ -1,5 +1,5 @@
-"""Client of the operator's HTTP server, for programs in the pods of a DIJob: change the number of
-replicas, and send the training's progress.
+"""Client of the operator's HTTP server, for programs in the pods of a DIJob. It changes the number
+of replicas, and sends the training's progress.
 
 A pod has the server's address and a token only if the cluster's administrator has enabled the
 server (docs/server.md). Reporting must never disrupt the training, so `post_progress` never blocks

@@ -78,7 +78,7 @@ async def wait_for_outcome(
     end = None if timeout is None else asyncio.get_running_loop().time() + timeout
     job: Job | None = None
     try:
-        # With a timeout of 0 the first state must still arrive.
+        # Even with a timeout of 0, wait for the first state.
         async with asyncio.timeout_at(end if timeout else None):
             job = await anext(changes)
         async with asyncio.timeout_at(end):

@@ -181,7 +181,7 @@ func merge(into, newer *Report) {
 	}
 }
 
-// SetIdle records for how long the progress has stood still.
+// SetIdle records for how long the program has made no progress.
 func (r *Report) SetIdle(now time.Time) {
 	r.IdleSeconds = 0
 	if !r.moved.IsZero() && now.After(r.moved) {
