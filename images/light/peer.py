@@ -88,8 +88,8 @@ class World:
 
 @dataclass
 class Mesh:
-    """The connections of this pod. A connection counts if it has been up once, because peers that
-    have finished may leave at any time.
+    """The connections of this pod. A connection counts if it has been up at least once, because
+    peers that have finished may leave at any time.
     """
 
     world: World

@@ -221,7 +221,7 @@ class SimPod:
             self.link.report(waits if self.process else LauncherState.WAITING)
 
     def idle(self) -> float | None:
-        """Return how many seconds ago the program made progress; None if it has not."""
+        """Return how many seconds ago the program last made progress; None if it has not."""
         running = self.moved is not None and self.process is not None
         return (self.clock() - self.moved).total_seconds() if running and self.moved else None
 

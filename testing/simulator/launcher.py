@@ -16,7 +16,7 @@ Annotations = Mapping[str, str]
 @dataclass(eq=False)
 class SimConnection:
     """A connection of one launcher process. `said` is the operator's newest response. `idle`
-    returns how many seconds ago the program made progress (None: it has not).
+    returns how many seconds ago the program last made progress (None: it has not).
     """
 
     operator: Launchers

@@ -173,8 +173,8 @@ class Reports:
     async def profiling(self, job: JobName, pod: str, data: dict[str, Any]) -> None:
         """Append a profiling to the job's status, which keeps the last MOST_PROFILINGS.
 
-        Raises RequestRejection if the profiling is too large, if the job posts too often, or if the
-        job does not exist.
+        Raises RequestRejection if the profiling data is too large, if the job posts too often, or
+        if the job does not exist.
         """
         if len(json.dumps(data).encode()) > PROFILING_BYTES:
             raise RequestRejection(

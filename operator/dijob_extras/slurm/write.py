@@ -59,8 +59,8 @@ def _dump_job(job: dict[str, Any]) -> str:
     return yaml.dump(job, Dumper=Dumper, sort_keys=False, width=WIDTH, allow_unicode=True)
 
 
-# A path begins with / or ~/, at the beginning of a word or of the value in NAME=VALUE. Two slashes
-# belong to a URL, not to a path.
+# A path begins with / or ~/, and stands at the beginning of a word or of the value in NAME=VALUE.
+# Two slashes belong to a URL, not to a path.
 _PATH: Final = re.compile(r"""(?:^|(?<=[\s='":,(]))(?:~/|/(?!/))[\w./@%+~-]*[\w~]""")
 # The top-level folders that images usually contain.
 _OWN: Final = frozenset(

@@ -73,7 +73,7 @@ async def _read_logs(reader: HistoryReader, record: JobRecord) -> tuple[list[Log
 
 
 def past_row(one: JobRecord) -> Json:
-    """Return the row of a record in the list."""
+    """Return the row that shows a record in the list."""
     failure = failure_in_words(one.first_failure) if one.first_failure else ""
     return {
         "namespace": one.namespace,

@@ -50,8 +50,8 @@ func explainStart(name, path string, err error) *startError {
 	return explained(notExecutable, errors.Unwrap(err))
 }
 
-// notLoaded says what is missing for a program whose file exists. The kernel also reports ENOENT for a missing interpreter or
-// loader, and does not say which file it means.
+// notLoaded says what is missing if a program cannot be started although its file exists. The kernel also reports ENOENT for
+// a missing interpreter or loader, and does not say which file it means.
 func notLoaded(path string) error {
 	line := env.FirstLine(path)
 	interpreter, isScript := strings.CutPrefix(line, "#!")

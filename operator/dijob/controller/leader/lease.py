@@ -36,7 +36,7 @@ TIMEOUT_SECONDS: Final = 2.0
 # observes the renewal.
 BACK_SECONDS: Final = RENEW_SECONDS + TIMEOUT_SECONDS + LOOK_SECONDS
 # The leaseDurationSeconds of a released Lease, as in client-go (leaderelection.go). If a Lease has
-# no holder and another leaseDurationSeconds, someone has edited it, so its leader may still be
+# no holder but a different leaseDurationSeconds, someone has edited it, so its leader may still be
 # active.
 FREED_SECONDS: Final = 1
 # A write that waited longer than this for the lease is not sent, because its plan may be stale.

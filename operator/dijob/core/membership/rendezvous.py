@@ -119,8 +119,8 @@ class Rendezvous:
     def pod_to_release(self) -> Pod | None:
         """The pod to release if a lower rank is unschedulable: the pod of the highest rank that is
         scheduled but has no peer list yet. None if there is no such pod. The higher rank's pod is
-        deleted, so that the lower rank gets its node. A list has no gaps, so the higher rank could
-        not join without the lower one.
+        deleted, so that its node becomes available to the lower rank. A list has no gaps, so the
+        higher rank could not join without the lower one.
 
         Ranks below the required size are not released here (see capacity.py).
         """
