@@ -85,7 +85,7 @@ class Line:
     unserved: set[str] = field(default_factory=set)
 
     def go_on(self) -> None:
-        """Continue writes that wait at the fuse."""
+        """Release the writes that are held because `fuse` has run out."""
         if self.held is not None:
             self.held.set()
             self.held = None

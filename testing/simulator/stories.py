@@ -308,7 +308,7 @@ RENEWALS: dict[str, tuple[Step, ...]] = {
     ),
 }
 
-# A training run that makes no progress, and what happens to it at the same time. Rank 0 restarts
+# A training run that makes no progress, and what happens to it in the meantime. Rank 0 restarts
 # once.
 STALLS: dict[str, tuple[Step, ...]] = {
     "stalls": ((TO_RUN, "makes progress", 0), (0, TIME, 12)),

@@ -1,10 +1,10 @@
 """Finds the experiment folder and the checkpoints from which a restarted training run resumes.
 
 DI-engine creates a new folder if the experiment's folder exists, so a restarted program would train
-from the beginning. A folder is resumed only if it is on a volume and if this rank of this job
-created it with the same configuration. A file in the folder records this. Without this record, two
-ranks on a shared volume would write to one folder, and a changed configuration would continue with
-the optimizer of the old configuration.
+from the beginning. A run resumes from a folder only if the folder is on a volume and if this rank
+of this job created it with the same configuration. A file in the folder records this. Without this
+record, two ranks on a shared volume would write to one folder, and a changed configuration would
+continue with the optimizer of the old configuration.
 
 This module decides. It imports neither DI-engine nor torch; hook/resume.py applies the decision.
 """

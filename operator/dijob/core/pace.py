@@ -83,7 +83,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class Budget:
-    """How many of the writes that can wait may be sent, as of the monotonic time `at`."""
+    """A limit on the writes that can wait: how many may be sent, as of the monotonic time `at`."""
 
     writes: float = 1.0
     at: float = 0.0

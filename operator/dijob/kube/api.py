@@ -44,8 +44,8 @@ TIMEOUT_SECONDS = 30
 class RequestError(Exception):
     """A request failed, at the apiserver or on the way to it.
 
-    `status` is the HTTP status code, or 0 if there was no response. `fields` are the fields of the
-    object that the error names.
+    `status` is the HTTP status code, or 0 if there was no response. `fields` are the object's
+    fields that the error names.
     """
 
     def __init__(

@@ -63,7 +63,7 @@ class Run:
         self._wait_until(begin + fault.at)
         began = self.observer.now
         try:
-            # A fault may have no target, for example because another one has just removed it.
+            # A fault may have no target, for example because another fault has just removed it.
             done = ACTS[fault.kind](self.scene, fault.target)
         except Missed as missed:
             done, why = None, str(missed)

@@ -21,7 +21,7 @@ from enum import Enum
 from dijob.api.status import Status
 from dijob.reasons import AddressesReady
 
-# The reason that lastRenewal has after a suspension. All pods that had the list are gone, so the
+# The value of lastRenewal.reason after a suspension. All pods that had the list are gone, so the
 # list does not count as stale. The job starts as if there had been no list.
 SUSPENDED = AddressesReady.Suspended.name
 

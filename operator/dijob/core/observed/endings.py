@@ -30,7 +30,7 @@ TORCHRUN = re.compile(
 # Signals that a program causes itself, so its last output explains them. Any other signal comes
 # from outside and terminates a program whose output is normal.
 OWN_SIGNALS = frozenset({"SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV", "SIGSYS"})
-# A line with at least one word, unlike a ruler or the marks below the position of an error.
+# A line with at least one word, unlike a separator or the marks below the position of an error.
 MEANINGFUL = re.compile(r"[^\W_]{2,}")
 # A row of a table as DI-engine prints it: with a frame, or only the cells with numbers if the frame
 # was cut off. It must not match a line of loguru, which has words between its bars, or an exception
