@@ -142,7 +142,7 @@ class Wire:
         return Answer(200, body, date if self._line.dated else {})
 
     async def _pass(self, request: Request) -> None:
-        """Wait until the request may be sent: forever if the operator was killed."""
+        """Wait until the request may be sent. If the operator was killed, wait forever."""
         line = self._line
         await asyncio.sleep(0)  # a response always takes at least one turn of the loop
         if request.writes and line.later > 0:

@@ -18,7 +18,7 @@ ENABLE_KUEUE: Final = (
     ", or let an administrator set the chart value scheduling.kueue, so that Kueue admits the job"
     " as a whole"
 )
-# The programs that read keys of these domains, and of their subdomains, on pods.
+# The programs that read a pod's keys in these domains and in their subdomains.
 _DOMAINS: Final = {
     # Queues and schedulers.
     names.KUEUE_GROUP: KUEUE,

@@ -132,7 +132,8 @@ async def _stream_events(
 ) -> AsyncGenerator[Json]:
     """Yield the events of one watch after a version, until the watch ends.
 
-    Raises _VersionLost, and ValueError if the response is not a stream of events.
+    Raises _VersionLost if a new list is needed, and ValueError if the response is not a stream of
+    events.
     """
     call = ClientRequest(
         "GET",

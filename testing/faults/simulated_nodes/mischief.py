@@ -116,7 +116,7 @@ class StaleLists:
 
 @dataclass(frozen=True)
 class Shifted:
-    """Wrong clocks of nodes: half of them are ahead by `by`, half of them behind."""
+    """Wrong node clocks: half of them are ahead by `by`, and half are behind by `by`."""
 
     by: timedelta
 

@@ -68,7 +68,10 @@ async def locate_path(
     path = places.absolute_path(model, source)
     name = f"{source.job[:50]}-cp-{secrets.token_hex(3)}"
     verb = "write to" if writes else "read"
-    echo(f"rank {source.rank} is not running: creating pod/{name} to {verb} its volume", err=True)
+    echo(
+        f"rank {source.rank} is not running: creating pod/{name} to {verb} the rank's volume",
+        err=True,
+    )
     body = places.helper_manifest(model, source, found, name, writes=writes)
     async with _open_helper_pod(client, body) as place:
         yield place, path

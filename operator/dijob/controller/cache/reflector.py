@@ -193,7 +193,7 @@ class Reflector:
         found.version = str(page["metadata"]["resourceVersion"])
 
     async def _take_listed(self, found: _Listing, type_: str, body: Mapping[str, Any]) -> None:
-        """Process an object of the list, or a change that happens during the list."""
+        """Process an object of the list, or a change that happens while the list is read."""
         found.owners |= await self._take(type_, body)
         uid = body["metadata"]["uid"]
         found.uids.discard(uid) if type_ == "DELETED" else found.uids.add(uid)
