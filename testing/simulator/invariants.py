@@ -113,7 +113,7 @@ class Watched(Judged):
         nodes, env = process.nodes, process.env
         own = self.named_address(process.rank)
         assert nodes[process.rank] == (own if self.named else env["DI_POD_IP"]), env
-        # FORGED: an edit by hand that has not been repaired yet.
+        # FORGED: a manual edit that has not been undone yet.
         assert env["DI_NUM_NODES"] in (str(len(nodes)), FORGED), env
         members = self.group if process.rank in self.group else ()
         assert PLACEHOLDER not in {nodes[rank] for rank in members if rank < len(nodes)}, (

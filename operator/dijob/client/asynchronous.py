@@ -112,7 +112,7 @@ class AsyncClient(Reader):
         await self._patch(self.path(name, "scale"), name, {"spec": {"replicas": replicas}})
 
     async def suspend(self, name: str) -> Job:
-        """Delete the job's pods, and keep the job until `resume`. Return the job."""
+        """Delete the job's pods, but keep the job for a later `resume`. Return the job."""
         return Job(await self._patch(self.path(name), name, {"spec": {"suspend": True}}))
 
     async def resume(self, name: str) -> Job:

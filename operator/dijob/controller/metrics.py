@@ -149,7 +149,7 @@ LISTS = Counter(
 )
 REFUSED = Counter(
     "dijob_channel_refused_total",
-    "Requests and connections of launchers that the operator refused, by HTTP status. A standby"
+    "Requests and connections from launchers that the operator refused, by HTTP status. A standby"
     " refuses with 503.",
     ["status"],
     registry=REGISTRY,

@@ -71,7 +71,7 @@ class SqliteStore:
                 self.limit(most_bytes)
 
     def limit(self, most_bytes: int) -> None:
-        """Make writes fail if the file would exceed this size by more than _HEADROOM allows. A file
+        """Make writes fail if the file would become larger than _HEADROOM times this size. A file
         that is already larger keeps its size.
         """
         with _errors(self._path):

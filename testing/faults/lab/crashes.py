@@ -49,8 +49,8 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Point:
-    """Where the operator is killed: at the k-th write (from 1), before it arrives or after it was
-    executed.
+    """Where the operator is killed: at the k-th write (counted from 1), before it arrives or after
+    it has been executed.
     """
 
     k: int

@@ -42,7 +42,9 @@ class Crowd:
     channel: bool = False
 
     async def fill(self) -> None:
-        """Let the operator run one job, and copy it with its 4 pods, Service and status."""
+        """Create one job, wait until the operator has started it, and then copy the job with its 4
+        pods, Service and status.
+        """
         await self.operator.start()
         body = self._body("original", RANKS)
         # Otherwise the operator would set the field, and the copies would have a newer generation

@@ -21,8 +21,8 @@ from dijob_runtime.messages import log_message
 
 VARIABLE = "DIJOB_COMPAT"
 # The names that NumPy 2.0 has removed, each with its equivalent in NumPy 2. Functions whose meaning
-# has changed are left out. OF_PYTHON has the aliases of Python's own types, which NumPy 1.24 has
-# removed.
+# has changed are left out. The aliases of Python's own types in OF_PYTHON were removed in NumPy
+# 1.24.
 REMOVED = {
     "bool8": "bool_",
     "float_": "float64",

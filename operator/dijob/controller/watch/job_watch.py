@@ -2,7 +2,7 @@
 
 When it starts, kopf looks up the resource once. If the resource disappears, kopf stops. So this
 module starts kopf when the CRD exists, and again after the CRD has been recreated. GitOps tools
-apply objects in any order, and some recreate CRDs. A scan for CRDs by kopf itself would require
+apply objects in any order, and some recreate CRDs. If kopf itself scanned for CRDs, it would need
 permission to watch all CRDs of the cluster.
 
 Only kopf's `on.event` is used. Unlike kopf's other handlers, `on.event` writes no finalizers and no

@@ -140,7 +140,7 @@ class Rendezvous:
 
     @cached_property
     def needed(self) -> tuple[int, ...]:
-        """The ranks of the current world without a pod; all of their pods are created at once."""
+        """The ranks of the current world that lack a pod; all of their pods are created at once."""
         return tuple(rank for rank in self.world.missing if rank < self.world.size)
 
     @cached_property

@@ -43,8 +43,8 @@ async def without_operator(stage: Stage) -> Outcome:
 
 
 async def its_namespace(stage: Stage) -> Outcome:
-    """Delete the namespace of the Lease, the jobs and the operator. The operator's pod gets a
-    SIGTERM.
+    """Delete the namespace that contains the Lease, the jobs and the operator. The operator's pod
+    gets a SIGTERM.
     """
     async with stage.lane() as lane:
         await lane.operator.kill()

@@ -56,7 +56,7 @@ ACCEPTED: dict[str, Json] = {
     "a negative limit": {"resources": {"limits": {"cpu": "-1"}}},
     "no such policy": {"imagePullPolicy": "Sometimes"},
 }
-# The status fields that depend on the job's history or are times.
+# The status fields that depend on the job's history or contain times.
 OF_A_WALK = (
     "listNumber",
     "addressList",
@@ -248,7 +248,7 @@ async def is_told(lane: Lane, job: str, name: str) -> list[str]:
 
 
 async def like_fresh(lane: Lane, job: str) -> list[str]:
-    """Compare the job with a new job of the same spec, and describe the differences."""
+    """Compare the job with a new job that has the same spec, and describe the differences."""
     body = await lane.kube.get(jobs(lane.namespace, job))
     fresh = f"{FRESH}-{job}"
     await lane.kube.create(

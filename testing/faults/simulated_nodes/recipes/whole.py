@@ -26,7 +26,7 @@ GENTLE_SECONDS = 90.0
 
 async def lose(one: Served, name: str) -> None:
     """Delete a pod without a grace period. Otherwise kwok (v0.6) would have to delete it. If the
-    apiserver were down at that moment, kwok would try again only after minutes.
+    apiserver were down at that moment, kwok would not try again for several minutes.
     """
     await one.kube.delete(pods(one.namespace, f"{name}-1"), gracePeriodSeconds=0)
 
