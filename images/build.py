@@ -290,8 +290,8 @@ def main() -> int:
         if options.show:
             print(archive(options.show))
             return 0
-        # Check first without the lock. A call that needs no build then does not wait for the build
-        # of another call.
+        # Check first without the lock, so that a call that needs no build does not wait for the
+        # build of another call.
         if missing := [name for name in options.names or ORDER if not cached(name)]:
             with locked_cache():
                 for name in with_base(list(dict.fromkeys(missing))):

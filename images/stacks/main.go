@@ -3,7 +3,7 @@
 // the process namespace of the examined container. Arguments NAME=VALUE select the processes that have these variables.
 //
 // A separate program is needed because an image built from scratch has no shell to list processes. It also limits the time
-// and the output of each process.
+// and the output for each process.
 package main
 
 import (

@@ -34,8 +34,8 @@ def exclusive() -> AbstractContextManager[None]:
 
 
 def best(archives: Sequence[Path]) -> tuple[Path | None, list[Path]]:
-    """Return the store that contains the most bytes of these archives and no other archives. Also
-    return the archives that it lacks.
+    """Return the best store for these archives: of the stores that contain no other archives, the
+    one with the most bytes. Also return the archives that it lacks.
     """
     wanted = {key(archive): archive for archive in archives}
     stores = {store: _keys(store) for store in _stores()}

@@ -116,7 +116,9 @@ def stop(process: Process, sig: signal.Signals = signal.SIGKILL, timeout: float 
 
 
 def marked(owner: Path) -> set[int]:
-    """Return the pids of all processes that were started for `owner` or a folder below it."""
+    """Return the pids of all processes that were started for the folder `owner`, or for a
+    folder below it.
+    """
     mark = f"{MARK}={owner}".encode()
     found = set()
     for entry in Path("/proc").iterdir():

@@ -117,7 +117,7 @@ func (all *players) stored(p pod) map[string]string {
 	return map[string]string{}
 }
 
-// listOf returns what the launcher of a pod knows.
+// listOf returns what the launcher of a pod knows from the pod's annotations and the operator's newest response.
 func (all *players) listOf(p pod) map[string]string { return newest(p, all.stored(p)) }
 
 // route returns the address of one of the operators behind a Service, as kube-proxy does.

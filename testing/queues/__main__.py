@@ -64,7 +64,7 @@ def run_one(scenario: Scenario, stage: Stage) -> bool:
             stage.kueue.start(**dict(scenario.settings))
         stage.start_operator()
         result, good = scenario.run(stage), True
-    # A failed scenario must not end the others: its line shows the error.
+    # A failed scenario must not prevent the others from running: its line shows the error.
     except Exception as error:
         result, good = f"{type(error).__name__}: {error}", False
     seconds = time.monotonic() - begin

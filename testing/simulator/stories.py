@@ -21,7 +21,7 @@ from simulator.state_machine import (
 # Rounds until a job runs. In the first one, its pods and Service are created. In the next ones, the
 # pods are scheduled and get lists, are started, and become Ready, which the status then shows.
 TO_RUN = 4
-# Everything must happen within this time, not only at the next resync.
+# Everything must happen within this time, without waiting for the next resync.
 REST_SECONDS = 70.0
 # (rounds without faults, the name of the action that follows, and the index of its pod among the
 # pods to which it applies)

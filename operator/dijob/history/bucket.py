@@ -195,9 +195,9 @@ class BucketStore:
                     obstore.delete(self._bucket, sorted(self._surplus))
                 self._surplus.clear()
             except StoreError as error:
-                # The next call repeats the deletion, or the next start finds the records again. A
-                # failed deletion must not block new records: the account may lack the permission to
-                # delete.
+                # The next call repeats the deletion. If the history restarts before that, it finds
+                # the records again. A failed deletion must not block new records: the account may
+                # lack the permission to delete.
                 log.warning("cannot delete %d old records: %s", len(self._surplus), error)
         return gone
 

@@ -50,7 +50,7 @@ class PageMemory:
             "step": progress.env_step,
             "return": progress.episode_return,
         }
-        # The same report arrives again with any other change to the job.
+        # The same report arrives again when anything else in the job changes.
         if not self.points or self.points[-1] != point:
             self.points.append(point)
         if len(self.points) > MOST_POINTS:

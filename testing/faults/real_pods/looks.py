@@ -108,8 +108,8 @@ def _seen(view: View, pod: Body) -> Seen:
 
 
 def running(view: View) -> dict[tuple[str, str], set[str]]:
-    """Return, for each rank, the uids of the pods in which its program is running. The keys are the
-    job's uid and the rank.
+    """Return, for each rank, the uids of the pods in which its program is running. Each key is the
+    pair of a job's uid and a rank.
     """
     found: dict[tuple[str, str], set[str]] = {}
     for box in (box for boxes in view.boxes.values() for box in boxes):

@@ -67,7 +67,7 @@ class EngineMemory:
         self.due = 0.0
 
     def view(self, job: DIJob, engine: Engine) -> EngineView:
-        """Return the job's engine and its object."""
+        """Return the job's engine and the engine's object."""
         key = ENGINES[engine].key(object_name(job))
         return EngineView(
             engine=engine,

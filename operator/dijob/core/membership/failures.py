@@ -25,7 +25,7 @@ from dijob.core.observed.views import Observed, Pod
 from dijob.names import FailureAction
 
 MESSAGE_LIMIT = 1024
-# redis-py reconnects three times, after up to 2, 4 and 8 s (7.1, Redis.__init__), and its clients
+# redis-py 7.1 (Redis.__init__) reconnects three times, after up to 2, 4 and 8 s, and its clients
 # reconnect one after the other.
 RECONNECT_SECONDS = 20
 

@@ -317,8 +317,8 @@ class SchedulingObject:
 
 @dataclass(frozen=True)
 class EngineView:
-    """The job's engine and its object. `served`: the cluster serves the engine's API. `known`: the
-    operator has read the object. `found` is the object (None: it does not exist).
+    """The job's engine and the engine's object. `served`: the cluster serves the engine's API.
+    `known`: the operator has read the object. `found` is the object (None: it does not exist).
     """
 
     engine: Engine = Engine.NONE
