@@ -123,7 +123,7 @@ func (a *api) call(method, path, kind string, body, into any) (int, error) {
 	return answer.StatusCode, json.NewDecoder(answer.Body).Decode(into)
 }
 
-// follow lists the pods, and then watches them until an error. During an outage, each attempt returns the same error.
+// follow lists the pods, and then watches them until an error occurs. During an outage, each attempt returns the same error.
 func (a *api) follow(all *players) error {
 	path := fmt.Sprintf("/api/v1/namespaces/%s/pods", a.namespace)
 	var list struct {

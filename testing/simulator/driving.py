@@ -1,4 +1,6 @@
-"""Advances the operator and its cluster: by rounds, until a fault, or until they are idle."""
+"""Advances the operator and its cluster: for a given time, until a fault occurs, or until both are
+idle.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -103,7 +105,7 @@ class Driven(Watched):
             raise self.line.problems[0]
 
     def recovers(self) -> None:
-        """Start another operator if it was killed."""
+        """If the operator was killed, start another one."""
         if self.operator.wire.dead:
             self.restart()
 

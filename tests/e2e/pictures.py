@@ -1,4 +1,4 @@
-"""`make screenshots`: the pictures of docs/tools.md, taken with real pods in a separate cluster.
+"""`make screenshots`: the pictures in docs/tools.md, taken with real pods in a separate cluster.
 With PAGES=FOLDER, every page is also stored there for inspection, in two sizes, light and dark.
 
 DI-engine's DQN (examples/cartpole-tasks.yaml) trains on four pods. One of them is deleted, and the

@@ -81,7 +81,7 @@ class Audit:
 
     def _entries(self) -> Iterator[Json]:
         with self.log.open("rb") as lines:
-            # The log may have ended in the middle of a line. The request of that line is older than
+            # The log may have ended in the middle of a line. The request on that line is older than
             # this object.
             lines.seek(max(self._offset - 1, 0))
             if self._offset:

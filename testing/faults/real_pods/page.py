@@ -15,7 +15,7 @@ NAME = "faults on real pods"
 
 
 def blocks(runs: list[Result]) -> dict[str, str]:
-    """Return the table over all runs, with the seeds above it."""
+    """Return the table for all runs together, with the seeds above it."""
     all_ = joined(runs)
     seeds = ", ".join(f"{run.seed} ({run.minutes:g} min, {run.waves} waves)" for run in runs)
     return {NAME: f"Seeds: {seeds}.\n\n{markdown(rows(all_))}"}

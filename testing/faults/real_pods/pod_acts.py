@@ -109,8 +109,7 @@ def network_cut(scene: Scene, pod: str) -> Done:
         device = re.search(rf"(?m)^{peer[1]}: (\w+)@", links) if peer else None
         if device is None:
             raise Missed("its veth was not found")
-        # The routes are remembered before the device goes down, because the kernel then forgets
-        # them.
+        # The routes are saved first, because the kernel forgets them when the device goes down.
         routes = ip(holder, "route", "show", "dev", device[1]).splitlines()
         ip(holder, "link", "set", device[1], "down")
     except ClusterError as gone:

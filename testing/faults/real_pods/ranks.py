@@ -12,7 +12,7 @@ def violations(events: Iterable[tuple[float, str, Body]], sizes: Mapping[str, in
     """Describe each event after which two pods of a job had the same rank, or a pod had a rank
     outside of 0 to n-1. Pods that are being deleted or have finished do not count.
     """
-    # The pods that count, by job and uid, updated with each event.
+    # The pods that are counted, by job and uid, updated with each event.
     alive: dict[tuple[str, str], tuple[str, str]] = {}
     wrong = []
     for _, kind, pod in events:

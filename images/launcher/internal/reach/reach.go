@@ -113,8 +113,8 @@ func AttachedTargets(links string) []Target {
 	return found
 }
 
-// Check tries until all targets are reached, for at most DIJOB_REACH_SECONDS. If some cannot be reached, it returns an error
-// that names them and says what to check.
+// Check keeps trying until all targets have been reached, for at most DIJOB_REACH_SECONDS. If some cannot be reached, it
+// returns an error that names them and says what to check.
 func Check(targets []Target) error {
 	bound := env.Seconds("DIJOB_REACH_SECONDS", 60)
 	err := reachWithin(targets, bound)

@@ -36,8 +36,9 @@ MEANINGFUL = re.compile(r"[^\W_]{2,}")
 # was cut off. It must not match a line of loguru, which has words between its bars, or an exception
 # group, which has no bar at the end.
 ROW = re.compile(r"[|│┃║]\s*$|^[^|]*(?:\|\s*[-+.\deE%naif]+\s*){2,}$")
-# A warning from a library, usually during an import. Python prints the line of code below it.
-# Notices from gym and transformers have no log level, so NOTICE lists how they begin.
+# A warning from a library, usually during an import. Below it, Python prints the line of code that
+# the warning refers to. Notices from gym and transformers have no log level, so NOTICE lists how
+# they begin.
 WARNING = re.compile(r":\d+: \w*Warning: |^.{0,60}\bWARN(?:ING)?\b|^\s*warnings\.warn\(")
 NOTICE = re.compile(
     r"^(?:Gym has been unmaintained|Please upgrade to Gymnasium|Users of this version of Gym"
