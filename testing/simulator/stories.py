@@ -23,8 +23,8 @@ from simulator.state_machine import (
 TO_RUN = 4
 # Everything must happen within this time, without waiting for the next resync.
 REST_SECONDS = 70.0
-# (rounds without faults, the name of the action that follows, and the index of its pod among the
-# pods to which it applies)
+# (rounds without faults, the name of the action that follows, and the index of the pod among the
+# pods to which the action applies)
 Step = tuple[int, str, int]
 # (the part, and the rest of the part after the operator was killed in it)
 Part = tuple[Callable[[Chaos], None], Callable[[Chaos], None]]

@@ -149,7 +149,7 @@ class SqliteStore:
         return [tail for tail, _ in self.runs(uid)]
 
     def runs(self, uid: str) -> Sequence[tuple[LogTail, str]]:
-        """Return the logs of a job in rank order, each with its run."""
+        """Return the logs of a job in rank order, each with the ID of its run."""
         with self._reading() as db:
             rows = db.execute(
                 "SELECT tail, run FROM logs WHERE uid = ? ORDER BY rank, failed DESC", (uid,)

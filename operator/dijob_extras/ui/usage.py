@@ -1,9 +1,9 @@
 """Reads the resource use of a job's programs from the metrics API, if the cluster serves it.
 
-The API is optional, and users may lack the permission to read it. The API also does not report
-GPUs. With `measure`, the missing values are measured in the pods (measured.py). A measurement
-requires permission to run commands in the pods, and appears in the audit log. So `measure` is off
-by default.
+The API is optional, and users may lack the permission to read it. The API does not report
+GPUs either. With `measure`, the missing values are measured in the pods (measured.py). A
+measurement requires permission to run commands in the pods, and appears in the audit log. So
+`measure` is off by default.
 """
 
 import asyncio

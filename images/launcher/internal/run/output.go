@@ -194,8 +194,8 @@ func (l *recorder) finish() {
 	l.done.Wait()
 }
 
-// tail returns the end of the record, at most as much as the kubelet uses of the log as a termination message (tailBytes). It
-// returns "" if there is no record.
+// tail returns the end of the record, or "" if there is no record. The end is at most as long as the part of the log that
+// the kubelet uses as a termination message (tailBytes).
 func (l *recorder) tail() string {
 	if l == nil {
 		return ""

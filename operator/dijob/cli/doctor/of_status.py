@@ -352,7 +352,7 @@ def _is_expected(code: int, in_main: bool) -> bool:
 
 
 def check_readiness(evidence: Evidence) -> Iterator[Finding]:
-    """Report what, apart from a rank's program, keeps its pod from being Ready."""
+    """Report what keeps a rank's pod from being Ready, apart from the rank's program."""
     causes = dict[str, list[RankPod]]()
     for pod in evidence.pods:
         spec, status = pod.body.get("spec") or {}, pod.body.get("status") or {}

@@ -39,8 +39,8 @@ class MadeWith:
     postStart hook fails. `foreign`: it lacks what every pod of a rank has, so the operator cannot
     have created it. `image_volumes` contains an (image, name) pair for each image volume.
     `channel_key` is the key with which its launcher and the operator authenticate each other; "":
-    the pod has a gate instead. `engine` is the engine of its job when it was created, and `group`
-    the name of its PodGroup ("": it has none).
+    the pod has a gate instead. `engine` is the engine that its job had when the pod was created,
+    and `group` is the name of its PodGroup ("": it has none).
 
     Three fields describe the current state: `shape` is the shape of its containers (shape.py; "":
     unknown). `labelled` is false if somebody has changed the label by which the job's Service and

@@ -186,7 +186,7 @@ def _running_fact(ctx: Context) -> Fact:
         return Fact(Running.Starting, "waiting for addresses, see AddressesReady")
     lagging = lagging_ranks(ctx)
     if latched or not lagging:
-        # Latched: ranks that restart recover by themselves, and PeersReady reports them.
+        # Running is latched: ranks that restart recover by themselves, and PeersReady reports them.
         return Fact(
             Running.Begun, "the job has started, see PeersReady" if lagging else _all_run(ctx)
         )

@@ -78,7 +78,7 @@ async def takeover(shift: int, stage: Stage) -> Outcome:
         await lane.operator.restart()
         await lane.reconciled(1)
         await lane.kube.delete(pods(lane.namespace, "a-1"))
-        # The recovery proves that the operator has reconciled the job while its clock was wrong.
+        # The recovery proves that the operator reconciled the job while its clock was wrong.
         healed = await renewed(lane, "a")
         seen = f"a lost rank recovered after {healed:.1f} s"
         # A deadline that was computed from the wrong clock would have ended the job by now.

@@ -39,7 +39,7 @@ def pod_group(job: DIJob, name: str, count: int, options: Options) -> Manifest:
 
 
 def ignored(job: DIJob, spec: Spec) -> str:
-    """Return the field that the API server has removed, because the CRD is too old."""
+    """Return the field that the API server has removed because the CRD is too old."""
     stored = spec.get("networkTopology") or {}
     if job.spec.scheduling.topology is None or stored.get("highestTierName"):
         return ""
