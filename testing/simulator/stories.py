@@ -26,7 +26,7 @@ REST_SECONDS = 70.0
 # (rounds without faults, the name of the action that follows, and the index of the pod among the
 # pods to which the action applies)
 Step = tuple[int, str, int]
-# (the part, and the rest of the part after the operator was killed in it)
+# (the part itself, and what remains of it if the operator was killed during it)
 Part = tuple[Callable[[Chaos], None], Callable[[Chaos], None]]
 LOOK = "the operator looks"
 SCALE = "is scaled to"

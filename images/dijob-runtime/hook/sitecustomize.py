@@ -131,7 +131,8 @@ def run_the_images_own():
     spec = PathFinder.find_spec("sitecustomize", others)
     if spec is None or spec.loader is None:
         return
-    # As without the launcher, sys.modules must contain the image's module instead of this one.
+    # sys.modules must contain the image's module instead of this one, as it does without the
+    # launcher.
     module = type(sys)("sitecustomize")
     module.__spec__, module.__file__, module.__loader__ = spec, spec.origin, spec.loader
     sys.modules["sitecustomize"] = module

@@ -87,7 +87,7 @@ _AS_GIVEN: Final = (
     "--bucket",
     default="",
     metavar="s3://BUCKET/FOLDER",
-    help="Folder of an S3-compatible bucket for the records, instead of a database. The AWS_*"
+    help="Folder in an S3-compatible bucket for the records, instead of a database. The AWS_*"
     " variables contain the endpoint, the region and the credentials.",
 )
 @click.option(

@@ -29,7 +29,7 @@ class NamespaceTotal:
     gpus: int = 0
     """GPUs of the jobs that currently have pods on nodes."""
     held: int = 0
-    """GPU seconds from the assignment of nodes to the end of the job."""
+    """GPU seconds between the assignment of nodes and the end of the job."""
     productive: int = 0
     """GPU seconds in which the job made progress."""
     rank_total: int = 0

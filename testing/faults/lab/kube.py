@@ -160,7 +160,7 @@ class Kube:
             await asyncio.sleep(0.1)
 
     async def events(self, path: str, version: str) -> AsyncGenerator[Json]:
-        """Yield the events of one watch from a resourceVersion until it ends."""
+        """Yield the events of one watch, from a resourceVersion until the watch ends."""
         url = f"{self.access.server}{path}?watch=true&resourceVersion={version}"
         timeout = aiohttp.ClientTimeout(total=None)
         async with self._session.http.get(url, timeout=timeout) as response:

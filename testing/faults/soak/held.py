@@ -24,7 +24,7 @@ REST_SECONDS = 17.0
 
 @dataclass(frozen=True)
 class Held:
-    """Tasks of asyncio by the names of their coroutines, sockets, and child processes."""
+    """asyncio tasks (by the name of their coroutine), sockets, and child processes."""
 
     tasks: Counter[str]
     sockets: int

@@ -138,7 +138,7 @@ def change_lines(view: Snapshot, begun: datetime) -> dict[str, str]:
     A caller prints a line only if it differs from the last line with the same subject. At the start
     of the watch, events from before `begun` are printed too, so they are marked.
     """
-    # The command prints the outcome of an ended job itself.
+    # The command itself prints the outcome of a job that has ended.
     found = {"": in_words(view.job)} if not view.job.finished else {}
     for pod in view.pods:
         task = f" ({pod.task})" if pod.task else ""

@@ -225,11 +225,11 @@ def _restarted_with_all(pod: Pod) -> bool:
 def _count_new_failures(pod: Pod, before: Charge, policy: Policy) -> int:
     """Return how many failures of a pod are new.
 
-    For a disrupted pod that has not succeeded, the result is 1 if a rule matches the disruption,
-    and the disruption has not been counted yet; else it is 0. The result is also 0 if the pod is
-    being deleted for another reason, or if its node cannot mount the launcher's image. Otherwise,
-    it is the number of uncounted failures of its containers. Init containers are counted
-    separately, because once they succeed, their status no longer shows how often they failed.
+    For a disrupted pod that has not succeeded, the result is 1 if the disruption matches a rule and
+    has not been counted yet; else it is 0. The result is also 0 if the pod is being deleted for
+    another reason, or if its node cannot mount the launcher's image. Otherwise, it is the number of
+    uncounted failures of its containers. Init containers are counted separately, because once they
+    succeed, their status no longer shows how often they failed.
     """
     if pod.unmountable:
         return 0
