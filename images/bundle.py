@@ -44,7 +44,7 @@ def said(texts: Mapping[str, str]) -> dict[str, set[str]]:
 
 
 def checked(version: str, texts: Mapping[str, str]) -> None:
-    """Raise BuildError if files contain another version, with a list of these files."""
+    """Raise BuildError if files contain another version. The error lists these files."""
     wrong = [
         f"{place} has {', '.join(sorted(found)) or 'none'}"
         for place, found in said(texts).items()

@@ -38,8 +38,8 @@ class Launchers:
         return int((await self._launchers())["received"])
 
     async def lead(self, services: Mapping[str, tuple[str, ...]]) -> None:
-        """Set the operators' addresses behind each Service address, like the endpoints of a
-        Service.
+        """For each Service address, set the addresses of the operators behind it, like the
+        endpoints of a Service.
         """
         url = f"http://127.0.0.1:{self.port}/services"
         async with aiohttp.request("PUT", url, json=services, raise_for_status=True):

@@ -232,7 +232,7 @@ class Judged(RuleBasedStateMachine):
                 assert status.ended, request
 
     def check_new_workload(self, request: Request) -> None:
-        """Check that a job is suspended and has no Workload yet when it gets one.
+        """Check that a job that gets a Workload is suspended and has no Workload yet.
 
         The exception is a larger Workload that replaces the one with which the job runs.
         """

@@ -37,7 +37,7 @@ class Story:
 def in_words(line: Line) -> str:
     """Return a line in readable form."""
     more = {key: value for key, value in line.items() if key not in ("time", "what")}
-    # The faults of a wave are printed one by one when they happen.
+    # The faults of a wave are printed one by one, as they happen.
     if line["what"] == WAVE:
         more = {"number": line["number"], "faults": len(line["faults"])}
     words = (f"{key}: {value}" for key, value in more.items() if value not in ("", [], {}))

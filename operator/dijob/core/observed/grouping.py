@@ -64,8 +64,8 @@ def _merge_groups(groups: Groups, most: int) -> Groups:
 
 
 def _fit_causes(groups: Groups, limit: int) -> Groups:
-    """Return the groups, with the causes cut to the space that the ranks leave. Short causes stay
-    complete, and the others share the remaining space equally.
+    """Return the groups, with the causes shortened to fit into the space that remains after the
+    ranks are named. Short causes stay complete, and the others share the remaining space equally.
     """
     room, shares = _room_for_causes(groups, limit), dict[int, int]()
     for at in sorted(range(len(groups)), key=lambda at: len(groups[at][1])):
