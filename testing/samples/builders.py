@@ -223,7 +223,9 @@ def running(**spec: Any) -> DIJob:
 
 
 def paused(owner: DIJob, value: str | None = "true") -> DIJob:
-    """Return the job with the annotation that pauses the operator, or without it (None)."""
+    """Return the job with the annotation that pauses the operator. If `value` is None, the
+    annotation is left out.
+    """
     annotations = {} if value is None else {names.ANNOTATION_PAUSED: value}
     meta = owner.metadata.model_copy(update={"annotations": annotations})
     return DIJob(metadata=meta, spec=owner.spec, status=owner.status)

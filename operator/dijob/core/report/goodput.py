@@ -82,8 +82,8 @@ def begin_count(status: Status, created: str, now: datetime) -> Goodput | None:
         return None
     figures, since = Goodput(), created
     if status.phase:
-        # An older version of the operator has written the status. A running job has been running
-        # since all its ranks became Ready. The time before that is unknown.
+        # An older version of the operator has written the status. If the job is running, it counts
+        # as running since all its ranks became Ready. The time before that is unknown.
         activity = _next_activity(status, status, figures, waits=False)
         peers = find_condition(status, PeersReady) if activity is Activity.RUNNING else None
         figures = figures.model_copy(update={"activity": activity})
