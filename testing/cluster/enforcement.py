@@ -1,7 +1,7 @@
 """Enforces NetworkPolicies on the nodes of an embedded cluster with kube-router's policy controller
 (policies/main.go), one process per node. The cluster's own network does not enforce them.
 
-The tests that need it build and start it; it is not part of `up`.
+The controller is not part of `up`; tests build and start it if they need it.
 """
 
 import signal

@@ -190,7 +190,7 @@ class Node:
             (inside / name).write_bytes(pki[source].read_bytes())
 
     def _network(self) -> dict[str, object]:
-        # ptp and not bridge: pods on one node reach each other through routes, so kube-proxy's
+        # ptp instead of bridge: pods on one node reach each other through routes, so kube-proxy's
         # rules apply without the kernel module br_netfilter.
         ipam = {
             "type": "host-local",

@@ -94,7 +94,7 @@ class Watched(Judged):
 
     @invariant()
     def one_number_means_one_list(self) -> None:
-        """Running processes, and those that could start now, have the same list for a revision."""
+        """A revision means the same list to all processes that are running or could start now."""
         shown = [(p.list_number, p.env["DI_NODES"]) for p in self.cluster.processes]
         shown += [pod.told for pod in self.pods() if pod.told[0]]
         assert len({number for number, _ in shown}) == len(set(shown)), shown

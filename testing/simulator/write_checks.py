@@ -246,7 +246,7 @@ class Judged(RuleBasedStateMachine):
             return
         assert len(others) <= 1, others
         if not others:
-            return  # somebody has deleted the Workload with which the job runs
+            return  # somebody has deleted the running job's Workload
         assert is_true(others[0], "QuotaReserved"), others
         old, new = (one["spec"]["podSets"] for one in (others[0], request.body))
         assert [one["name"] for one in old] == [one["name"] for one in new], request

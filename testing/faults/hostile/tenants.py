@@ -146,7 +146,7 @@ class Two:
 
     async def needless(self, seconds: float) -> tuple[Counter[str], int]:
         """Count the operator's requests during `seconds`, except those about jobs that are
-        changing or waiting for something. Return the counts, and the number of the excluded jobs.
+        changing or waiting for something. Return the counts, and the number of excluded jobs.
         """
         before, audit = await self.status(), Audit(self.audit_log)
         await asyncio.sleep(seconds)

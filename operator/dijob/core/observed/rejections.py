@@ -99,9 +99,9 @@ def of_creation(
     """Return the API server's rejection of a creation (`status`: HTTP code, 0 for no response).
 
     With 400 and 422 the object is invalid, unless a policy or a webhook has rejected it. Rejections
-    by a policy or a webhook can end without a change to the object. So can 403 (a missing service
-    account, priority class or runtime class, or a quota), 429 and 5xx. In all these cases, the
-    creation is retried after 1, 2, 4 ... seconds, to which `spread` adds jitter.
+    by a policy or a webhook can end without a change to the object. The same applies to 403 (a
+    missing service account, priority class or runtime class, or a quota), 429 and 5xx. In all these
+    cases, the creation is retried after 1, 2, 4 ... seconds, to which `spread` adds jitter.
     """
     admission = status == 403 or (400 <= status < 500 and ADMISSION.search(message))
     if status in (400, 422) and not admission:
