@@ -31,7 +31,7 @@ Seen = Callable[[Job], None]
 def explain_not_found(error: NotFound, namespace: str, name: str) -> NotFound:
     """Return the error for a job that was not found.
 
-    If the cluster does not serve the kind at all, this is the given error.
+    If the cluster does not serve the kind at all, return the given error.
     """
     return error if error.reason == NO_SUCH_KIND else JobNotFound(namespace, name)
 

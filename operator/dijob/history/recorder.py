@@ -33,7 +33,7 @@ AT_ONCE: Final = 100
 # If only the progress of a job has changed, its record is written at most this often. If the
 # history crashes, at most the points of one such interval are lost.
 PROGRESS_SECONDS: Final = 60.0
-# First and longest pause after a failed write.
+# The first and the longest pause after a failed write.
 RETRY_SECONDS: Final = (1.0, 60.0)
 PRUNE_SECONDS: Final = 300.0
 PRUNE_BATCH: Final = 1_000

@@ -58,8 +58,8 @@ class Slots:
             each.release()
 
     def answered(self, began: float) -> None:
-        """Adjust the limit after a response to a write. `began` is the monotonic time of the
-        write's start.
+        """Adjust the limit after a response to a write. `began` is the monotonic time at
+        which the write started.
         """
         window = self.window.answered(began, self._clock.monotonic())
         # If few writes are concurrent, a quick response does not show that the apiserver could

@@ -1,4 +1,4 @@
-"""Reads a batch script: its #SBATCH lines and its commands, each with the number of its line.
+"""Reads a batch script: the #SBATCH lines and the commands, each with its line number.
 
 This is not a shell parser. It splits lines into words and commands well enough to find srun and its
 options. The patterns are written to run in linear time, because a script can be long and strange.

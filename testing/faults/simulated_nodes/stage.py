@@ -26,7 +26,7 @@ CHANNEL_HELP = "pods get their peer lists through the channel, not as annotation
 @dataclass
 class Stage:
     """A control plane with a client, a folder for logs, and the seed of all random choices. If
-    `channel`, pods have a channel in place of a gate, and their launchers are simulated.
+    `channel` is true, pods have a channel in place of a gate, and their launchers are simulated.
 
     `kept` stores results that several recipes use for comparisons, so that each is computed only
     once.

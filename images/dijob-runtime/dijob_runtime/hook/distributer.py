@@ -31,7 +31,7 @@ class Ended(Exception):
 
 
 def patch(module: ModuleType) -> None:
-    """Replace the sleep of the exchangers' loops, the task's run method, and the state of the
+    """Replace the sleep in the exchangers' loops, the task's run method, and the state of the
     context exchanger.
     """
     if PodWorld.read() is None:

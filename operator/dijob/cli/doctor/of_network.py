@@ -43,8 +43,8 @@ def check_names(evidence: Evidence) -> Iterator[Finding]:
 def _dns_remedy(evidence: Evidence) -> str:
     found = (evidence.job.condition(one) for one in ("ServiceReady", "BrokerReady"))
     for one in found:
-        # The cluster DNS returns the addresses of the Service, so the Service must be correct
-        # first.
+        # The cluster DNS returns the addresses of the Service, so a problem with the Service
+        # must be fixed first.
         if one and is_problem(one):
             return f"repair the job's Service first: see {one.type} in the check `status`"
     return (

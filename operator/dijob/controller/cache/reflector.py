@@ -21,8 +21,8 @@ from dijob.process.clock import Clock
 
 log = logging.getLogger(__name__)
 
-# First and longest pause between retries. The longest pause is 6 s (plus jitter), so changes are
-# noticed within 10 s after the apiserver becomes reachable again.
+# The first and the longest pause between retries. The longest pause is 6 s (plus jitter), so
+# changes are noticed within 10 s after the apiserver becomes reachable again.
 RETRY_SECONDS = (0.2, 6.0)
 # A watch that lasted this long counts as a success, however it ended: the next one starts at once.
 LASTING_SECONDS = 5.0

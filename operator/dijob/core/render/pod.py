@@ -258,7 +258,7 @@ def limit_toleration(spec: Manifest, job: DIJob, options: Options) -> None:
     """Limit how long the pod tolerates a lost node, unless its template does.
 
     Kubernetes evicts the pod from a lost node after this time (docs/decisions/041). Without these
-    tolerations, the API server adds 300 s for each taint (admission plugin
+    tolerations, the API server adds a toleration of 300 s for each taint (admission plugin
     DefaultTolerationSeconds, which checks the template in the same way).
     """
     own = job.spec.lost_node_seconds
