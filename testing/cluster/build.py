@@ -189,9 +189,9 @@ def go_environment(mod: str = "readonly") -> dict[str, str]:
     has a copy of each package per set of flags.
 
     The compiler writes no debug information, which the linker would remove anyway. Stack traces of
-    Go programs are not affected. The compiler is a new process for each package, so it collects no
-    garbage below 1 GiB. Both settings together save a third of the compiler's CPU time
-    (docs/decisions/052-cold-builds.md).
+    Go programs are not affected. The compiler does not collect garbage until it uses 1 GiB, because
+    it is a new process for each package. Both settings together save a third of the compiler's CPU
+    time (docs/decisions/052-cold-builds.md).
     """
     return {
         **os.environ,

@@ -70,7 +70,7 @@ class ControlPlane:
 
     @property
     def pod_ranges(self) -> str:
-        """Return the ranges of all pods for a command line option."""
+        """Return the pods' IP ranges as the value of a command line option."""
         return ",".join(family.pods for family in self.endpoint.families)
 
     def start(self) -> None:

@@ -291,7 +291,7 @@ class Chaos(Driven):
         seconds=st.sampled_from([0, 5, 60, 700]),
     )
     def surroundings_change(self, rank: int, exhausted: bool, leave: bool, seconds: float) -> None:
-        """Change the quota, the pods of others, or the time."""
+        """Change the quota, the pods that do not belong to the job, or the time."""
         self.cluster.quota = exhausted
         self.time_passes(seconds)
         name = self.gang.member(rank).name

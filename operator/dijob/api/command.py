@@ -68,7 +68,7 @@ class Command:
         seen = _Seen()
         if seen.may_read(words):
             _read_argv(words, seen, depth=0)
-        # The part that was not read could contain another call of ditask, so nothing is known.
+        # The part that was not read could contain another call to ditask, so nothing is known.
         return Command(dynamic=True, hidden=frozenset("*")) if seen.too_long else _merge_calls(seen)
 
     def hides(self, option: str) -> bool:

@@ -45,7 +45,7 @@ class ProgressRequest(BaseModel):
 
 
 class Posted(BaseModel):
-    """A profiling, which can be any JSON object."""
+    """Profiling data, which can be any JSON object."""
 
     model_config = ConfigDict(extra="allow")
 

@@ -130,7 +130,9 @@ class Lane:
         await self.until("passes", missing, seconds)
 
     async def watching(self, seconds: float = 60, within: str = "") -> None:
-        """Wait until all three watches are open, on paths with `within` followed by the kind."""
+        """Wait until the watches of pods, services and DIJobs are open. The path of each watch must
+        contain `within`, followed by a slash and the kind.
+        """
 
         async def missing() -> str:
             absent = [

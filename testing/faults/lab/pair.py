@@ -16,7 +16,7 @@ from faults.lab.running import Operator
 from faults.lab.waits import SOON
 
 JOBS = [f"job-{number}" for number in range(8)]
-# The takeover times of docs/operations.md, measured from the moment when the leader ends.
+# The takeover times in docs/operations.md, measured from the moment when the leader ends.
 SILENT_SECONDS, TOLD_SECONDS = 8.0, 1.0
 
 

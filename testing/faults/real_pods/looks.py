@@ -1,4 +1,4 @@
-"""Observes jobs: the objects of the apiserver, and the processes on this machine."""
+"""Observes jobs: their objects in the apiserver, and their processes on this machine."""
 
 import time
 from collections.abc import Iterable, Sequence

@@ -35,7 +35,7 @@ def restarting_with(world: World, ranks: frozenset[int]) -> frozenset[int]:
 
 
 def lasting_successes(world: World, restarting: Set[int]) -> frozenset[int]:
-    """Return the ranks that still count as succeeded after a restart of these ranks."""
+    """Return the ranks that still count as succeeded after a restart of the `restarting` ranks."""
     if world.gang.has_gang_restart:
         return frozenset()
     return world.succeeded - _with_groups(world, frozenset(restarting) - world.succeeded)

@@ -146,7 +146,7 @@ def _change_activity(figures: Goodput, activity: Activity, now: datetime) -> Goo
     if figures.activity is Activity.RECOVERING and past:
         last = past[-1].model_copy(update={"seconds": _limit(past[-1].seconds + seconds)})
         past = (*past[:-1], last)
-    # After a wait for room, the last interruption continues.
+    # A recovery after a wait for room continues the last interruption.
     if activity is Activity.RECOVERING and figures.activity is not Activity.WAITING:
         update["interruptions"] = _limit(figures.interruptions + 1)
         past = (*past, Interruption(time=begin))[-MOST_INTERRUPTIONS:]

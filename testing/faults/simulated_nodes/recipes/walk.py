@@ -239,7 +239,7 @@ async def is_told(lane: Lane, job: str, name: str) -> list[str]:
     finally:
         await changed(lane, job, {"suspend": True})
         await settled(lane, job)
-        # A merge patch removes a field only with null.
+        # A merge patch removes a field only if the patch sets it to null.
         gone = {key: None for key in ACCEPTED[name] if key not in main}
         fixed = {**template["spec"], "containers": [{**main, **gone}]}
         await changed(lane, job, {"template": {"spec": fixed}, "suspend": False})
