@@ -1,4 +1,4 @@
-"""Starts a cluster in each mode: the components in their order, and the conditions to wait for."""
+"""Starts a cluster in each mode: the components in order, and the conditions to wait for."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

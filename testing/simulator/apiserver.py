@@ -90,7 +90,7 @@ class ApiServer:
         return items[:limit], version, following
 
     def check(self, target: Target, body: Mapping[str, Any]) -> Body:
-        """Check an object as if it were to be created (a dry run)."""
+        """Check an object as if it were being created (a dry run)."""
         target = Target(target.plural, target.namespace, body["metadata"]["name"])
         for admit in self.admission:
             admit(target, dict(body))

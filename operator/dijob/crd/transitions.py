@@ -60,9 +60,9 @@ def _are_equal(was: str, now: str) -> str:
 def _is_not_comparable(value: str) -> str:
     """Return CEL for the condition that an object is not equal to itself.
 
-    Kubernetes 1.30 treats a declared field with null as absent on the right of `==`, but not on the
-    left (k8s.io/apiserver, pkg/cel/common/values.go, unstructuredMap). Without this condition, the
-    rule would reject each write of such an object, including the operator's status updates. The
+    Kubernetes 1.30 treats a declared field that is null as absent on the right of `==`, but not on
+    the left (k8s.io/apiserver, pkg/cel/common/values.go, unstructuredMap). Without this condition,
+    the rule would reject each write of such an object, including the operator's status updates. The
     operator reports a change that this condition lets through.
     """
     return f"{value} != {value}"

@@ -201,7 +201,7 @@ async def _serve(
 
 @contextmanager
 def open_store(settings: HistorySettings) -> Iterator[RecordStore]:
-    """Yield the store of the records, and close it. Raises StoreError."""
+    """Yield the store of the records, and close it afterwards. Raises StoreError."""
     most_bytes = settings.retention.most_bytes
     with ExitStack() as stack:
         store: RecordStore

@@ -52,7 +52,7 @@ class Change:
 
     record: JobRecord
     logs: tuple[tuple[LogTail, str], ...] = ()
-    """Each log with its run: the uid of the pod, and the number of the container's run."""
+    """Each log, and the run that wrote it: the pod's uid and the number of the container's run."""
 
 
 @dataclass(frozen=True)

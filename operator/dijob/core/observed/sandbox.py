@@ -76,8 +76,8 @@ def with_remembered(before: Pod, now: Pod) -> Pod:
 
 
 def _reported_at_once(status: Body, since: str) -> bool:
-    """Whether the kubelet reported the end of the containers in or after the second in which it
-    found the sandbox dead.
+    """Whether the kubelet reported the end of the containers no earlier than the second in which
+    it found the sandbox dead.
 
     After a normal end, the kubelet reports the end first. It stops the sandbox a second later,
     because it first lists all containers again (seen on 1.37.2; pkg/kubelet: GetNewerThan before
