@@ -45,7 +45,7 @@ def connected_from(topology: Topology, position: int, size: int) -> range:
 
 @dataclass(frozen=True)
 class ConnectionCount:
-    """The number of connections among processes, between pods and within pods."""
+    """The numbers of connections among processes: between pods, and within pods."""
 
     between_pods: int
     within_pods: int

@@ -37,7 +37,7 @@ _ANSWER_SECONDS: Final = 4.0
 _BEAT_SECONDS: Final = 1.0
 # The shortest time between two updates of a page. A starting job changes many times per second.
 _PACE_SECONDS: Final = 0.2
-# The totals also change while time passes, not only when a job changes.
+# The totals also change as time passes, not only when a job changes.
 _TOTALS_SECONDS: Final = 5.0
 # No cluster has this many jobs. Independently of this limit, the command forgets deleted jobs.
 _MOST_JOBS: Final = 100_000

@@ -1,4 +1,4 @@
-"""Checks that no rank exists twice, among the pods of a watch and among running programs."""
+"""Checks that no rank exists twice among the pods of a watch or among running programs."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

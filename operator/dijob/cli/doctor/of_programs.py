@@ -298,7 +298,7 @@ def shared_memory(evidence: Evidence) -> Iterator[Finding]:
 def check_clocks(evidence: Evidence) -> Iterator[Finding]:
     """Check that the pods' clocks agree.
 
-    Each clock is compared with the local one at the middle of the probe. The error of one
+    Each clock is compared with the local time at the midpoint of the probe. The error of one
     comparison is half the probe's duration.
     """
     found = []

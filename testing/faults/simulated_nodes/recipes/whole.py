@@ -196,7 +196,7 @@ async def _healed(one: Served, begin: float) -> float:
     return time.monotonic() - begin
 
 
-FIRST = "seconds to a new job's first pod, from the apiserver's return"
+FIRST = "seconds from the apiserver's return to a new job's first pod"
 RECIPES = (
     Recipe(
         "etcd",
