@@ -162,7 +162,7 @@ def list_checkpoints(folder: str) -> list[Path]:
 
 
 def _flatten(path: str, value: Any) -> Iterator[str]:
-    """Yield a line for each setting, sorted by name, except for those that may change."""
+    """Yield a line for each setting that must stay the same, sorted by name."""
     if isinstance(value, Mapping):
         for key in sorted(value, key=str):
             if key not in MAY_CHANGE:

@@ -43,7 +43,7 @@ class Slots:
         if each is None:
             each = self._each[namespace] = _Limit(lambda: self.each)
         # Take the slot of the namespace first. Otherwise, if the writes of a namespace
-        # hang, the writes that wait behind them would already hold slots of the total limit.
+        # hung, the writes waiting behind them would occupy slots of the total limit.
         await each.acquire()
         try:
             await self._quick.acquire()

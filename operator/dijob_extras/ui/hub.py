@@ -58,9 +58,8 @@ class Hub:
         """`cluster` is the name of the cluster; without a name, the page shows the cluster's
         address.
 
-        `shared` is a pair: memories that outlive this hub, and the prefix of this hub's keys in
-        these memories. The memories contain only jobs whose page was opened, not all jobs of the
-        list.
+        `shared` is a pair: a JobMemories that outlives this hub, and the prefix of this hub's keys
+        in it. This JobMemories contains only jobs whose page was opened, not all jobs of the list.
         """
         self.client, self.everywhere, self.measure = client, everywhere, measure
         self._cluster, self._shared = cluster, shared

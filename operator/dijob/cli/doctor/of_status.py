@@ -28,7 +28,7 @@ _RECOVERS = "nothing: the job recovers by itself"
 _BLOCKED = "the job recovers once the old pod is gone: see the check `terminating pods`"
 # The garbage collector of Kubernetes sets and removes these finalizers.
 _GC_FINALIZERS = ("foregroundDeletion", "orphan")
-# An old pod that terminates within this time is normal, and needs no finding.
+# An old pod that terminates within this time is normal, and is not reported.
 _SOON_SECONDS = 30.0
 # A container that has still not started after this time is reported.
 PULL_SECONDS: Final = 30

@@ -140,7 +140,7 @@ class QueueView:
     flavors that have been read, and `priority` is the value of the job's priority class (None: not
     read yet). `local` is the LocalQueue as it was last read (None: it has not been read, or
     `absent` says that it does not exist). `digest` is the digest that the Workload should have.
-    `held_back` is how many more ranks are desired than Kueue has admitted. `read_in` is the number
+    `held_back` is the number of desired ranks that Kueue has not admitted. `read_in` is the number
     of seconds until the objects that are not watched are read again (None: never).
 
     `growth` is the larger Workload that waits to replace `workload`. `others` are Workloads of the

@@ -16,7 +16,9 @@ class LauncherState(StrEnum):
 
     WAITING = "waiting"  # the program has not started
     STARTED = "started"
-    READY = "ready"  # the program listens on its port, and did not start without its peers
+    # The program listens on its port, and any peers that were missing when it started have
+    # connected since.
+    READY = "ready"
     ENDED = "ended"
 
 
@@ -44,7 +46,7 @@ def with_report(pod: Pod, report: LauncherReport | None, copy: ListCopy, *, assu
     if not pod.made.channel_key:
         return pod
     pod = _with_copy(pod, copy)
-    # The launcher of a container that was restarted has had a list before.
+    # If the container was restarted, its launcher had a list before the restart.
     first = not (pod.containers.restarts or pod.containers.ended)
     if report is None:
         return _waiting(pod) if first and not assumed else pod

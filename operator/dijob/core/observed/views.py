@@ -242,7 +242,7 @@ class ApiRejection:
 class Creation:
     """How often this operator has recently created a pod of this name, and when it last did so.
 
-    `rejected` is why a node did not admit the last pod ("": the pod was admitted).
+    `rejected` says why a node did not admit the last pod ("": the pod was admitted).
     """
 
     count: int

@@ -91,7 +91,7 @@ def _admission_fact(ctx: Context, found: Workload) -> Fact:
 
 
 def _growth_message(ctx: Context, found: Workload) -> str:
-    """Return what the ranks that Kueue has not admitted are waiting for."""
+    """Return why Kueue has not admitted the remaining ranks yet."""
     seen, larger = ctx.observed.queue, ctx.observed.queue.growth
     if larger is None:
         if obstacle := growth.find_obstacle(ctx, found):

@@ -72,7 +72,7 @@ def _list_doubts(status: Status) -> Iterator[str]:
 
 def _main_sentence(status: Status) -> str:
     # In order of significance: the end, the user's requests, problems, and what a starting job
-    # waits for. The last group is ordered from the pods to the peers.
+    # waits for. The last group starts with the pods and ends with the peers.
     for type_, bad in (
         (reasons.Failed, "True"),
         (reasons.Succeeded, "True"),
