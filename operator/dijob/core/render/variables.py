@@ -35,8 +35,8 @@ def of_launched(job: DIJob) -> dict[str, str]:
 def of_main(
     main: Manifest, spec: Manifest, member: GangMember, gang: Gang, launcher: dict[str, str] | None
 ) -> Any:
-    """Return the environment of the main container. `launcher` are the launcher's own variables
-    (of_launched); None if the container does not start the launcher.
+    """Return the environment of the main container. `launcher` contains the launcher's own
+    variables (of_launched); None if the container does not start the launcher.
     """
     taken = _taken_names(main)
     fields = [
