@@ -2,8 +2,8 @@
 
 xdist kills a worker that has not ended 10 s after an interruption. But a worker may need longer if
 it is taking down a cluster, or if its test is waiting. So each worker records which clusters it may
-start. The process that started the workers removes the clusters that are left, with the hooks
-below, which tests/conftest.py imports.
+start. The process that started the workers then uses the hooks below, which tests/conftest.py
+imports, to remove the clusters that are left.
 """
 
 import os

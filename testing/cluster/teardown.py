@@ -24,7 +24,7 @@ def remove(state: Path) -> None:
     for mount in _mounts_below(state):
         subprocess.run(["umount", "--lazy", mount], capture_output=True, check=False)
     _delete(state)
-    # The folder contains another cluster's folder, or it never existed.
+    # The parent folder contains another cluster's folder, or has never existed.
     with contextlib.suppress(OSError):
         state.parent.rmdir()
 

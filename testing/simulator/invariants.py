@@ -40,7 +40,7 @@ class Watched(Judged):
         old, new = self.before, self.job.status
         for field in ("list_number", "restarts", "renewals"):
             assert getattr(new, field) >= getattr(old, field), (field, old, new)
-        # If a loss restarts all ranks, a success is valid only for its list.
+        # If a loss restarts all ranks, a rank's success is valid only for the list that it had.
         again = old.last_renewal != new.last_renewal
         lost = parse_ranks(old.succeeded_ranks) - parse_ranks(new.succeeded_ranks)
         assert not lost or (again and (self.together or lost <= self.group))

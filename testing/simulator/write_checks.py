@@ -206,7 +206,7 @@ class Judged(RuleBasedStateMachine):
         assert request.method != "DELETE" or (suspended and not self.pods()), request
 
     def check_workload(self, request: Request) -> None:
-        """Check a write of a Workload of the job: quota is given back only when no pod uses it."""
+        """Check a write to a Workload of the job: quota is given back only when no pod uses it."""
         target, status = request.target, self.job.status
         found = self.cluster.server.objects.get(target.whole)
         if request.method == "POST":

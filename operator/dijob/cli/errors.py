@@ -6,8 +6,8 @@ from enum import IntEnum
 class Exit(IntEnum):
     """The exit codes of all commands. docs/cli.md lists them with the text below each."""
 
-    # As in grep and diff, 1 is a negative result and 2 is an unusable request. 2 is also click's
-    # code for a wrong option. The codes above 2 tell scripts what can be retried.
+    # As in grep and diff, 1 means a negative result and 2 an unusable request. click also uses 2
+    # for a wrong option. The codes above 2 tell scripts what can be retried.
     OK = 0
     FAILED = 1
     """The job failed, a check found a problem, or a limit was exceeded."""

@@ -94,7 +94,7 @@ class RecordStore(Protocol):
         """
 
     def list(self, query: Query) -> Sequence[JobRecord]:
-        """Return records, those of the newest jobs first."""
+        """Return records, with the newest jobs first."""
 
     def find(self, namespace: str, name: str, uid: str = "") -> JobRecord | None:
         """Return the newest record with this name, or the one with this uid."""

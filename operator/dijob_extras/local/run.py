@@ -69,7 +69,7 @@ class Limits:
 
 
 class Run:
-    """Runs one job. `show` prints a line of a rank or, for None, of the run itself."""
+    """Runs one job. `show` prints a line of a rank, or of the run itself if the rank is None."""
 
     def __init__(
         self, starts: Iterable[Start], ledger: LocalFailureAccount, limits: Limits, show: Print

@@ -259,7 +259,7 @@ def test_a_second_stall_is_only_reported() -> None:
     told.owner = DIJob(metadata=told.owner.metadata, spec=told.owner.spec, status=status)
     found = told.settle(LIMIT + PATIENCE, ANSWERED)
     assert stalled(found) == ("True", "StalledAgain")
-    assert "the operator has restarted rank 0 before, and does so only once" in message(found)
+    assert "the operator has already restarted rank 0, and does so only once" in message(found)
     assert told.owner.status.restarts == 1
     assert told.owner.status.stall == Stall(since=format_time(NOW), iteration=7, restarted="0")
 

@@ -27,7 +27,7 @@ Rejections = Mapping[str, ApiRejection]
 # The key for a status that the API server has not stored as written, because the installed CRD is
 # too old.
 STATUS = "patch dijob/status"
-# The actions that change or delete one of several objects of a job.
+# The actions that change or delete one of a job's objects.
 OF_OBJECT = (
     PodAction
     | ChangePolicy

@@ -4,8 +4,8 @@ This module says which of these ranks can restart in their own pods, and how far
 progressed. These restarts do not count as failures (failures.py).
 
 The annotation `renew-from`, which a pod gets together with the next peer list, requests a restart
-of its process. Its launcher stops the program and exits with 85. Then the kubelet restarts the
-container, with the new list in its environment. The pod keeps its node, its devices and its
+of the pod's process. The launcher stops the program and exits with 85. Then the kubelet restarts
+the container, with the new list in its environment. The pod keeps its node, its devices and its
 emptyDirs, and the job does not wait for a new pod (docs/decisions/009-in-place-restart.md).
 """
 

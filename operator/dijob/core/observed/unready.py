@@ -54,7 +54,7 @@ def _unready_causes(spec: Body, status: Body, main: str) -> Iterator[Unready]:
             # The seconds are left out, so that ranks that started together have the same message.
             text = f"init container {name} has been running since {began[:16]}Z"
             yield Unready(text, name, since=began)
-    # Once the program has exited, the pod is not waiting for its other containers.
+    # Once the program has exited, the pod's other containers do not count as a cause.
     if not _running_since(own):
         return
     for one in others:

@@ -55,7 +55,7 @@ def _new_stall(ctx: Context, stall: Standstill) -> Fact:
     message = f"{describe_stall(stall)}, stallSeconds is {spec.stall_seconds}"
     if record and record.restarted:
         ranks = format_ranks(parse_ranks(record.restarted))
-        message += f"; the operator has restarted {ranks} before, and does so only once"
+        message += f"; the operator has already restarted {ranks}, and does so only once"
         return Fact(ProgressStalled.StalledAgain, f"{message}. {_describe_programs(ctx)}")
     if spec.stall_policy is StallPolicy.RESTART:
         message += _why_no_restart(ctx, stall)

@@ -1,4 +1,4 @@
-"""Recipes about wrong clocks of the operator or of nodes.
+"""Recipes about wrong clocks: the operator's, or those of nodes.
 
 Deadlines and back-offs must not depend on the operator's wall clock. libfaketime shifts it without
 changing the clock of the machine.
