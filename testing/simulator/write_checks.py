@@ -325,7 +325,7 @@ class Judged(RuleBasedStateMachine):
             return  # nothing needs to be stored about such a pod
         died = status.last_renewal.list_number if status.last_renewal else 0
         # Failures of pods with a stale list were counted when it became stale. Later failures of
-        # these pods, and of pods that are in no list any more, are not counted.
+        # these pods, and of pods that are no longer in any list, are not counted.
         rank = self.gang.rank_of(view.name)
         number = view.copy.address_list.number
         # A launcher that has not reported its list to this operator is treated as if it had the

@@ -15,8 +15,8 @@ from dijob.core.render.quantities import is_quantity, parse_quantity
 
 # No container runs with less memory than this. A smaller amount probably lacks its suffix.
 _LEAST_MEMORY: Final = Decimal(4 * 2**20)
-# A number without a suffix most likely means Gi up to the first limit, and Mi from there up to the
-# second.
+# A number without a suffix most likely means Gi if it is at most the first limit. A larger number
+# most likely means Mi if it is at most the second limit.
 _MOST_GI: Final = 128
 _MOST_MI: Final = 2**20
 _BYTES: Final = re.compile(r"(\d+(?:\.\d+)?) ?([kmgtpe])(?:i?b|ib?)?", re.IGNORECASE)

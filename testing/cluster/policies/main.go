@@ -1,5 +1,5 @@
 // Command policies enforces the NetworkPolicies of the embedded test cluster on one node. It is kube-router's policy controller
-// (iptables and ipset), without its routes, its service proxy and its BGP.
+// (iptables and ipset), without kube-router's routes, service proxy and BGP support.
 package main
 
 import (

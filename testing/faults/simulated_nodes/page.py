@@ -1,4 +1,4 @@
-"""Writes the tables of docs/reliability.md about simulated nodes from the figures in bench/results:
+"""Writes the tables about simulated nodes in docs/reliability.md from the figures in bench/results:
 python -m faults.simulated_nodes.page.
 """
 

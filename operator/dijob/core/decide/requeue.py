@@ -65,8 +65,8 @@ def after_end(ctx: Context, status: Status) -> float:
 def while_suspended(ctx: Context, status: Status) -> float:
     """Return the seconds until the next step of a suspended job.
 
-    Either pods on lost nodes are force-deleted after their grace period, or the Workload of a job
-    with a queue is created or read.
+    In this step, either pods on lost nodes are force-deleted after their grace period, or the
+    Workload of a job with a queue is created or read.
     """
     waits = [_at_latest(seconds_until_force(ctx.observed.all_pods, ctx.now)), *_queue_waits(ctx)]
     return max(min(waits), 0.1)
