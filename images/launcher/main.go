@@ -5,7 +5,7 @@
 //	install  copies this program into the volume, under its other names
 //	gate     waits until the job's peer list contains this pod
 //	launch   runs the user's command as its child, forwards signals, and restarts it when a new peer list requires that
-//	ditask   runs the image's own ditask, with the options of the job that the user did not pass
+//	ditask   runs the image's own ditask, and adds those options of the job that the user did not pass
 //	reach    checks the addresses to which this rank will connect, for programs that do not use ditask
 //	hold     waits for a signal, in a container that keeps this image on its node
 //

@@ -9,8 +9,8 @@ from dijob.kube import kinds
 Body = dict[str, Any]
 
 KINDS = {
-    # The scheduling engines' kinds share a plural, which does not identify the kind. The body of
-    # an object names its own kind.
+    # The scheduling engines' kinds share a plural, so the plural does not identify the kind. The
+    # body of an object names its own kind.
     kind.plural: (kind.version, kind.name)
     for kind in (
         *kinds.KINDS,

@@ -178,10 +178,10 @@ class Reports:
         """
         if len(json.dumps(data).encode()) > PROFILING_BYTES:
             raise RequestRejection(
-                413, f"a profiling must be at most {PROFILING_BYTES} bytes of JSON"
+                413, f"profiling data must be at most {PROFILING_BYTES} bytes of JSON"
             )
         if wait := self._profilings.take(str(job), self._clock.monotonic()):
-            raise RequestRejection(429, f"DIJob {job} posts profilings too often", wait)
+            raise RequestRejection(429, f"DIJob {job} posts profiling data too often", wait)
         new = {"pod": pod, "time": format_time(self._clock.now()), "data": data}
         # This code reads the list of profilings, extends it and writes it back. If another replica
         # has changed the job in between, the API server rejects the write, because the

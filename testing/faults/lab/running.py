@@ -40,8 +40,8 @@ def usage_of(pid: int) -> Usage:
 
 @dataclass
 class Operator:
-    """One operator process at a time, always with the same kubeconfig. As a context manager, it is
-    stopped at the end.
+    """One operator process at a time, always with the same kubeconfig. If this class is used as a
+    context manager, the process is stopped at the end of the block.
     """
 
     kubeconfig: Path

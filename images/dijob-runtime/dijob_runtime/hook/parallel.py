@@ -100,8 +100,8 @@ def _update_environment(told: dict[str, Any]) -> None:
     if world.mq_type != "nng" or "DI_MQ_TYPE" in os.environ:
         os.environ["DI_MQ_TYPE"] = world.mq_type
     ports = told.get("ports")
-    # If the program connects to addresses other than the job's, the job's peers are not expected to
-    # connect.
+    # If the program connects to addresses other than the job's, it does not wait for the job's
+    # peers to connect.
     theirs, jobs = set(told.get("attach_to") or ()), set(links_of(world, _first_port(ports)))
     if (
         world.mq_type != "redis"

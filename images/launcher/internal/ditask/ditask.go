@@ -1,4 +1,4 @@
-// Package ditask runs the image's own ditask, with the options of the job that the user did not pass.
+// Package ditask runs the image's own ditask, and adds those options of the job that the user did not pass.
 package ditask
 
 import (
@@ -29,7 +29,7 @@ var known = map[string]string{
 	"--protocol": "protocol",
 }
 
-// Run runs the image's own ditask, with the options of the DIJob that the user did not pass. They come before the user's
+// Run runs the image's own ditask, and adds those options of the DIJob that the user did not pass. They come before the user's
 // options, so that the options of the user always take precedence (click uses the last value of an option).
 func Run(words []string) int {
 	real := imagesDitask()

@@ -13,8 +13,8 @@ import (
 const nameSeconds = 35
 
 // serviceHasRecords returns whether the job's Service has DNS records for all ranks of the peer list. It applies to jobs with
-// service: Always (DIJOB_SERVICE). A program may look up a peer's name only once, and fail if it does not resolve. The peer
-// list is written as soon as all pods have addresses, but on a busy control plane the Service's endpoints come later.
+// service: Always (DIJOB_SERVICE). Some programs look up a peer's name only once, and fail if the name does not resolve. The
+// peer list is written as soon as all pods have addresses, but on a busy control plane the Service's endpoints come later.
 //
 // One lookup covers all ranks, because the name of a headless Service resolves to the addresses of all its pods. If the
 // records do not appear in time, the gate opens nevertheless, because most programs use the addresses of the peer list.

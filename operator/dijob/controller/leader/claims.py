@@ -1,4 +1,4 @@
-"""Claims of namespaces, so that two releases do not reconcile the same jobs.
+"""Manages the claims of namespaces, so that two releases do not reconcile the same jobs.
 
 A release that is restricted to some namespaces claims each of them with a Lease in that namespace.
 A release for the whole cluster skips claimed namespaces. A user with write access to Leases in a

@@ -51,8 +51,8 @@ def mount_failure(spec: Body, status: Body, main: str) -> str:
     """Return the error of a pod whose node cannot mount the launcher's image; "" if there is none.
     `main` is the name of the main container.
 
-    If the template has its own image volumes, the result is "": another delivery of the launcher
-    would not help such a pod.
+    If the template has its own image volumes, the result is "": delivering the launcher in a
+    different way would not help such a pod.
     """
     errors = (
         one_line(message)

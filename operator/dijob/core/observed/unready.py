@@ -73,8 +73,8 @@ def _all_containers(spec: Body) -> Iterable[Body]:
 
 
 def _of_container(container: Body, status: Body, *, restarts: bool) -> Iterator[Unready]:
-    """Yield why a container other than the main one is not ready. `restarts`: the container always
-    restarts.
+    """Yield the reason why a container other than the main one is not ready. `restarts`: the
+    container always restarts.
     """
     name, state = str(status.get("name")), status.get("state") or {}
     if probe := _failing_probe(container, status):
