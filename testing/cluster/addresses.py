@@ -28,7 +28,7 @@ class Family:
         return self.network.format(cluster, host)
 
     def pods_of(self, node: int) -> str:
-        """Return the range of the pods of a node; nodes are numbered from 1."""
+        """Return the address range of a node's pods; nodes are numbered from 1."""
         return self.node_pods.format(node)
 
     @property

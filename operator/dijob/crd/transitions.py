@@ -33,7 +33,7 @@ UNBOUND: Final = f"oldSelf.spec.?suspend.orValue(false) || {ENDED}"
 REPLICAS_CHANGED: Final = (
     f"(!has(oldSelf.spec.replicas) || oldSelf.spec.replicas != self.spec.replicas) && !({ENDED})"
 )
-# The fields with parts that may have any content.
+# The fields in which some parts may have any content.
 _OPEN: Final = ("template", "tasks", "volumes", "networkPolicy")
 # CEL: whether the operator has reported that the spec does not match the running pods. `==` does
 # not notice some changes to a template (see _are_equal), and an older CRD accepted more such

@@ -9,7 +9,7 @@ import (
 // BinFolder returns the directory of these programs, an emptyDir (operator/dijob/pod.py).
 func BinFolder() string { return Variable("DIJOB_BIN_DIR", "/run/dijob/bin") }
 
-// BinFolderOf returns the directory of the program that was called by this path.
+// BinFolderOf returns the directory of the program that was invoked as path.
 func BinFolderOf(path string) string {
 	if strings.Contains(path, "/") {
 		return filepath.Dir(path)

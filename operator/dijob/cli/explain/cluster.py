@@ -52,7 +52,7 @@ SECONDS: Final = 15
 _UID: Final = "00000000-0000-0000-0000-000000000000"
 # These HTTP statuses mean that the pod would be rejected in every namespace, not just in this one.
 _INVALID: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
-# The other checks that need a cluster, as `not_asked` lists them.
+# The other checks that need a cluster, worded for the list in `not_asked`.
 _NEEDS_CLUSTER: Final = (
     "whether the cluster accepts the job and its pods",
     "quotas and limit ranges",
@@ -333,8 +333,8 @@ def _pod_findings(file: JobFile, tried: Iterable[_TriedPod]) -> list[FitFinding]
         if not isinstance(error, ApiError):
             found.append(FitFinding(YES, f"the cluster accepts a pod like {name}"))
         # Status 403 has several causes. The user may lack a permission that the operator has. Or an
-        # admission rule such as Pod Security rejects the pod. Such a rule also applies to the
-        # operator's pods.
+        # admission rule such as Pod Security may have rejected the pod. Such a rule also applies to
+        # the operator's pods.
         elif _lacks_permission_to_create(error):
             text = "pods: you lack permission to create pods here, so this was not checked"
             return [FitFinding(UNKNOWN, text)]

@@ -135,7 +135,7 @@ class World:
 
     @property
     def no_rank_runs(self) -> bool:
-        """Whether no rank runs, or may run, with a correct list."""
+        """Whether there is no rank that runs, or may run, with a correct list."""
         return not (self.list_is_active or self.survivors)
 
     @cached_property

@@ -186,7 +186,7 @@ def _join_reason(reason: str | None, message: str | None) -> str:
 
 
 def seconds_until_report(seconds: float) -> float:
-    """Return the time (seconds) until a complaint of this age (`seconds`) is reported; 0 or less:
+    """Return how many seconds remain until a complaint of age `seconds` is reported; 0 or less:
     now.
     """
     return RETRIED_SECONDS - seconds

@@ -36,9 +36,9 @@ KILLS = ("Evicted", "OOMKilling", "Preempting")
 def newest_warning(
     events: Iterable[Body], main: str, volumes: tuple[tuple[str, str], ...] = ()
 ) -> tuple[str, str]:
-    """Return the newest warning about a pod with this main container and these image volumes, and
-    when it first occurred ("": unknown). The text is "" if there is no warning, or if the kubelet
-    has made progress since.
+    """Return the text of the newest warning about a pod, and when the warning first occurred
+    ("": unknown). `main` is the name of the pod's main container, and `volumes` are its image
+    volumes. The text is "" if there is no warning, or if the kubelet has made progress since.
     """
     events = sorted(events, key=_last_occurrence, reverse=True)
     for event in events:
@@ -95,8 +95,8 @@ def kill_cause(
 
 
 def end_before(key: End, known: Iterable[End]) -> str:
-    """Return when a container last ended before its end `key`; "" if `known` has no earlier end of
-    this container.
+    """Return the time of the same container's last termination before `key`; "" if `known` has no
+    earlier one.
     """
     return max((at for *whose, at in known if whose == list(key[:2]) and at < key[2]), default="")
 

@@ -27,7 +27,7 @@ REASONS = {
 
 
 def shared_object_facts(ctx: Context) -> list[Fact]:
-    """Return the conditions about the shared objects that are, or were, relevant."""
+    """Of the conditions about the shared objects, return those that are or were relevant."""
     return [
         *_service_facts(ctx),
         *_policy_facts(ctx),
