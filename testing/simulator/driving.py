@@ -19,7 +19,7 @@ LONG_ROUND_SECONDS = 120.0
 QUIET_SECONDS = RESYNC_SECONDS + 10
 PLENTY = 1_000_000
 # The maximum number of reconciliations in a period: PASSES, plus one for every PASS_SECONDS. If
-# nothing is reported about a pod, its events are read every 10 s, and a rejected creation is
+# nothing is reported about a pod, its events are read every 10 s. A rejected creation is
 # retried at least every minute. Each of these causes one or two reconciliations.
 PASSES = 20
 PASS_SECONDS = 7.0

@@ -188,8 +188,8 @@ class Reconciler:
         memory.absent -= {pod.name for pod in pods.values()}
         if self._children.listed and not _is_over(job) and not job.paused:
             members = map(gang.member, unaccounted_ranks(gang, pods, job.status))
-            # A name in `absent` was looked up before. The name is removed from `absent` when a
-            # watch shows a pod with this name.
+            # A name in `absent` has already been looked up. The name is removed from `absent`
+            # when a watch shows a pod with this name.
             asked = {one.name: one for one in members if one.name not in memory.absent}
             asked |= {n: gang.member(r) for n in memory.unlabelled if (r := gang.rank_of(n)) >= 0}
             await self._actor.creator.find_hidden(job, asked.values(), memory)

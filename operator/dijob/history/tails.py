@@ -138,7 +138,7 @@ class TailReader:
         cut = len(text) > most or text.count(b"\n") >= self.limits.most_lines
         kept = text[-most:]
         if len(text) > most:
-            # Begin with a whole line, unless there is only one.
+            # Begin with a whole line, unless the kept text is a single line.
             kept = kept.partition(b"\n")[2] or kept
         return LogTail(
             rank=pod.rank,

@@ -171,9 +171,9 @@ def _derive_variables(
 ) -> dict[str, str]:
     """Return variables that the command needs in addition to those that the runtime sets.
 
-    These are Slurm's variables that the command reads, if their values are known. They also include
-    the script's variables for the first node and for ports, if the command reads them or the script
-    exports them.
+    These are the Slurm variables that the command reads, if their values are known. They also
+    include the script's variables for the first node and for ports, if the command reads them or
+    the script exports them.
     """
     texts = [*words, *body.late.values()]
     read = {match[1] or match[2] for text in texts for match in REFERENCE.finditer(text)}

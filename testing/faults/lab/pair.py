@@ -56,7 +56,7 @@ class Pair:
         return [write for write in self._asked(name, since) if write.code >= 300]
 
     def _asked(self, name: str, since: float) -> Iterator[Write]:
-        """Yield the writes in this namespace: other pairs have operators with the same names."""
+        """Yield only this namespace's writes: other pairs have operators with the same names."""
         for one in self.audit.each():
             here = one.namespace == self.lane.namespace and one.identity == name
             if here and one.answered >= since:

@@ -1,6 +1,6 @@
 """Patches and deletes individual pods, and updates the store from the responses.
 
-Each write carries the uid and the resourceVersion of the pod. A request of a former leader can
+Each write carries the uid and the resourceVersion of the pod. A request from a former leader can
 arrive after another replica has taken over (lease.py). The apiserver rejects such a request if the
 pod has changed since the request was sent (docs/decisions/028).
 """

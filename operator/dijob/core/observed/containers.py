@@ -56,10 +56,10 @@ class Containers:
     The main container: `outlived_sandbox` means that the operator saw the sandbox die before this
     container ended (sandbox.py). `broken` means that this container has failed and will not be
     restarted (restartPolicy Never), although another container may keep the pod alive. `started`
-    and `ended` are when it started and when it last ended, and `restarts` is how often it has been
-    restarted. `ended_for` is the revision for which it was last restarted on request; 0 if it ended
-    for another reason. `unrecorded`: its last termination is no longer known. `last_end` is its
-    last termination, or that of another container that failed. If the kubelet has a record of
+    and `ended` are when it started and when it last ended, and `restarts` is how many times it has
+    been restarted. `ended_for` is the revision for which it was last restarted on request; 0 if it
+    ended for another reason. `unrecorded`: its last termination is no longer known. `last_end` is
+    its last termination, or that of another container that failed. If the kubelet has a record of
     neither, `last_end` may stand for an unrecorded termination.
     """
 
@@ -82,7 +82,7 @@ class Containers:
 
     @property
     def ends(self) -> int:
-        """How often the main container has ended."""
+        """How many times the main container has ended."""
         return self.restarts + (1 if self.ended and not self.started else 0)
 
     @property
@@ -186,8 +186,9 @@ def count_failures(spec: Body, status: Body, main: Body) -> int:
 
 
 def init_failures(spec: Body, status: Body, main: Body) -> int:
-    """Return how often init containers have ended with an error, counting only those that are
-    currently down. The number falls when they succeed; the job's status keeps the highest number.
+    """Return how many times init containers have ended with an error, counting only those that
+    are currently down. The number falls when they succeed; the job's status keeps the highest
+    number.
 
     The operator's own init containers are not counted. Init containers that run again only because
     the kubelet created a new sandbox are not counted either. The same applies to init containers

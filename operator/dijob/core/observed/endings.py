@@ -51,8 +51,8 @@ HEADLINE_LIMIT = 200
 # from a kubelet that no longer finds the container. Docker reports 255 and Error for a reboot and
 # for a crash, so with Docker a reboot counts as a crash.
 UNSEEN = (("Unknown", 255), ("ContainerStatusUnknown", 137))
-# The reason of a failure that is not recorded in the container's status. The exit code of such a
-# failure is unknown.
+# The reason used for a failure that is not recorded in the container's status. The exit code of
+# such a failure is unknown.
 UNRECORDED = "Unknown"
 
 

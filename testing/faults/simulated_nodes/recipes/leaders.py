@@ -125,7 +125,9 @@ async def nobody_takes_over(stage: Stage) -> Outcome:
         ends = [died for died in (two.a.died(), two.b.died()) if died]
         effects = two.with_effect("b", 0)
         wrong = (*changes, *ends, *map(str, effects))
-        return Outcome(len(wrong), f"a rank lost afterwards recovered after {healed:.1f} s", wrong)
+        return Outcome(
+            len(wrong), f"a rank that was lost afterwards recovered after {healed:.1f} s", wrong
+        )
 
 
 STALE = "effective writes of the former leader"
