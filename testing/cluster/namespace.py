@@ -118,7 +118,7 @@ def plug(
 
 
 def give_addresses(end: Process | None, device: str, network: Endpoint, host: int) -> None:
-    """Set an interface's IPs, and a MAC derived from them, and bring it up.
+    """Set an interface's IPs and a MAC derived from them, and bring the interface up.
 
     By default, a bridge takes the MAC of one of its ports, and changes it when a node leaves. Also,
     a node that comes back would get another MAC. In both cases, other hosts would send to the old

@@ -47,9 +47,9 @@ class Pki:
             "apiserver",
             authority.issue_cert(*SERVER_NAMES, *addresses, common_name="kube-apiserver"),
         )
-        # For logs and exec, the apiserver is a client of the kubelet; this group has all
-        # permissions. A client certificate needs no names, but trustme marks the list of names as
-        # critical, and Go rejects a critical list that is empty.
+        # For logs and exec, the apiserver is a client of the kubelet. The group system:masters has
+        # all permissions. A client certificate needs no names, but trustme marks the list of names
+        # as critical, and Go rejects a critical list that is empty.
         client = "kube-apiserver-kubelet-client"
         self._pair(
             "kubelet-client",

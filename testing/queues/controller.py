@@ -1,7 +1,7 @@
 """Runs the real controller of Kueue next to the test control plane.
 
 The program, its CRDs and its webhooks come from a checkout of Kueue's source. The checkout stays
-unchanged, and nothing of it is in this repository.
+unchanged, and none of it is in this repository.
 """
 
 import json

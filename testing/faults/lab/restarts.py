@@ -32,7 +32,7 @@ class Restart:
 @dataclass(frozen=True)
 class Crowd:
     """Many running jobs in a namespace, and their operator, which is not running yet. With a
-    `channel`, its pods have no gate.
+    `channel`, the jobs' pods have no gate.
     """
 
     kube: Kube

@@ -171,7 +171,7 @@ class Checks:
                 yield f"{pod.name} has no connection to {absent}"
 
 
-# The checks by their names in the table of results.
+# Maps the name of each check in the table of results to the check.
 CHECKS: Mapping[str, Callable[[Checks], Iterator[str]]] = {
     "conditions": Checks.conditions,
     "pods and sandboxes": Checks.pods,

@@ -238,7 +238,7 @@ async def soak(stage: Stage, minutes: float) -> Soaked:
         made = Soak(two, stage.dice("soak"), begin, begin + 60 * minutes)
         await made.settled()
         await asyncio.sleep(REST_SECONDS)
-        # Measured after a rest, so that connections of the first job are closed.
+        # Measured after a pause, so that connections of the first job are closed.
         young = await both(two)
         begin = time.monotonic()
         made.begin, made.end = begin, begin + 60 * minutes

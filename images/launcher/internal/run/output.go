@@ -62,7 +62,7 @@ func newRecorder(last *lastRun) *recorder {
 		return nil
 	}
 	// If the reader of the log is gone, the program must get SIGPIPE, as without a launcher, but the launcher must survive. With
-	// this handler its own write returns an error instead.
+	// this handler, the launcher's own write returns an error instead.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	l := &recorder{file: file}
 	env.LogTo = io.MultiWriter(os.Stderr, writerFunc(l.keep))

@@ -213,7 +213,9 @@ def _restarted_on_purpose(pod: Pod, before: Charge, new: int) -> int:
 
 
 def _ended_unobserved(pod: Pod) -> bool:
-    """Whether the pod has not failed and the kubelet did not observe the last termination in it."""
+    """Whether the kubelet did not observe the last termination in this pod; False if the pod has
+    failed.
+    """
     return not pod.failed and is_unobserved_end(pod.containers.last_end)
 
 

@@ -192,7 +192,7 @@ def _needed_image(spec: Body, name: str) -> str:
 def _launcher_grace(spec: Body, name: str) -> int:
     """Return how long (in seconds) the launcher in this container waits for its program to end:
     DIJOB_KILL_SECONDS. Without that variable, the time is the pod's grace period, but at most
-    KILL_SECONDS. Older operators did not set the variable for a longer grace period, so the
+    KILL_SECONDS. Older operators did not set the variable if the grace period was longer, so the
     launchers in their pods wait only KILL_SECONDS.
     """
     variable = _find_variable(spec, name, "DIJOB_KILL_SECONDS")
