@@ -19,7 +19,8 @@ from simulator.state_machine import (
 )
 
 # Rounds until a job runs. In the first one, its pods and Service are created. In the next ones, the
-# pods are scheduled and get lists, are started, and become Ready, which the status then shows.
+# pods are scheduled and get lists, then they start, and then they become Ready and the status shows
+# this.
 TO_RUN = 4
 # Everything must happen within this time, without waiting for the next resync.
 REST_SECONDS = 70.0

@@ -87,8 +87,8 @@ def test_the_jobs_own_redis_server_is_recreated_and_all_ranks_restart_in_their_p
 
 
 def test_ranks_hear_again_when_somebodys_redis_server_was_away(space: Space) -> None:
-    """The server is away for longer than redis-py retries. DI-engine does not notice a shorter
-    outage.
+    """The server is away for longer than redis-py keeps retrying. DI-engine does not notice a
+    shorter outage.
     """
     server, service = redis_server()
     main = server["spec"]["containers"][0]

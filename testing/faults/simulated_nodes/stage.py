@@ -77,7 +77,7 @@ async def kept_running(operator: Operator) -> AsyncIterator[list[int]]:
     async def keep() -> None:
         while True:
             codes.append(await operator.ended())
-            # Like the back-off of a kubelet, which restarts the first time without a delay.
+            # Like the back-off of a kubelet: the first restart has no delay.
             if len(codes) > 1:
                 await asyncio.sleep(FIRST_PAUSE_SECONDS * 2 ** (len(codes) - 2))
             await operator.start()

@@ -39,7 +39,8 @@ from dijob.core.render import redis as redis_objects
 # At most this many pods are created one after the other per reconciliation. Each creation waits for
 # the response to the one before it, so a larger batch would delay the job's next reconciliation.
 IN_ORDER_AT_ONCE = 32
-# However many multiples of this number are taken, their fractional parts are evenly spread.
+# The fractional parts of this number's multiples are evenly spread, however many multiples are
+# taken.
 GOLDEN_RATIO = 0.618034
 
 

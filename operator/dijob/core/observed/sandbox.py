@@ -59,8 +59,8 @@ def ended_with_it(status: Body, container: Body, launched: bool = False) -> bool
 
 
 def with_remembered(before: Pod, now: Pod) -> Pod:
-    """Return the newer view of a pod, with the fact that only the older view shows: the sandbox
-    died while the main container was still running. When that container ends, its exit code means
+    """Return the newer view of a pod, including what only the older view shows: the sandbox died
+    while the main container was still running. When that container ends, its exit code means
     neither success nor failure. This applies until the container starts again.
     """
     then, after = before.containers, now.containers

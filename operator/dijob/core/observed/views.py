@@ -381,9 +381,9 @@ class Observed:
     `first_seen` is when the job was first reconciled (None: now). The keys of `list_seen` are pairs
     of a pod's uid and the revision of the peer list that the pod must act on. The values are the
     times when the list was first seen on the pod. Each pod also has an entry with ARRIVAL in place
-    of a revision: when the pod was first seen to have arrived. `reminded` maps the same keys to the
-    time when the pod's kubelet was last reminded of the list. `published` maps the uid of a pod to
-    the newest revision that this operator has written to it.
+    of a revision. Its value is the time when the operator first saw that the pod had arrived.
+    `reminded` maps the same keys to the time when the pod's kubelet was last reminded of the list.
+    `published` maps the uid of a pod to the newest revision that this operator has written to it.
 
     From settings and measurements: `notes` are the warnings about parts of the job that do not fit
     the settings. `isolation` says which NetworkPolicies the job needs and has. `throttling` limits

@@ -53,8 +53,8 @@ _BY_NAME: Final = {str(engine): engine for engine in ENGINES}
 def engine_of(job: DIJob, default: Engine, pods: Iterable[Pod], queues: bool = False) -> Engine:
     """Return the engine of the job's pods.
 
-    This is the engine that the job chooses. If it chooses none, the engine is Kueue if the job
-    names a queue and the operator uses Kueue (`queues`). Otherwise, it is the operator's default.
+    This is the engine that the job chooses. A job that chooses none gets Kueue if it names a queue
+    and the operator uses Kueue (`queues`). Otherwise, it gets the operator's default.
 
     While a job has pods, its engine does not change. The default may change when the operator
     restarts. If the engine changed with the default, the first pod of the new gang would wait
