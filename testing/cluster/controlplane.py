@@ -131,8 +131,8 @@ class ControlPlane:
         return {"feature-gates": gates} if gates else {}
 
     def start_controllers(self) -> None:
-        """Start controller-manager and scheduler, with client rate limits that are high enough for
-        scale tests.
+        """Start the controller manager and the scheduler, with client rate limits that are high
+        enough for scale tests.
         """
         pki = self.pki
         # With a control plane on loopback, kwok's nodes rarely renew their leases

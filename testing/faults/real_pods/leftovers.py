@@ -29,8 +29,8 @@ def alive(space: Space) -> list[str]:
 
 
 def known(space: Space) -> list[str]:
-    """Describe the same as `alive`, and the containers and sandboxes of the namespace that
-    containerd still knows of. The kubelet removes these once a minute.
+    """Describe everything that `alive` describes, and the namespace's containers and sandboxes
+    that containerd still knows of. The kubelet removes these once a minute.
     """
     found = alive(space)
     for name in space.cluster.nodes:

@@ -106,7 +106,7 @@ def slope(samples: Sequence[Sample], since: float) -> float:
 
 
 def newest(samples: Sequence[Sample]) -> str:
-    """Describe the last two samples, one of each operator."""
+    """Describe the last two samples, one from each operator."""
     return ", ".join(f"{one.process} {one.rss:.0f} MB" for one in samples[-2:])
 
 

@@ -102,8 +102,8 @@ async def read_lease(answer: Awaitable[Json]) -> Record:
 def lease_write_call(
     namespace: str, name: str, version: str, spec: Mapping[str, Any]
 ) -> OperatorRequest:
-    """Return the request that updates a Lease in this version, or that creates it if the version is
-    "".
+    """Return the request that updates a Lease if it still has this version, or that creates the
+    Lease if the version is "".
     """
     if version:
         body = {"metadata": {"resourceVersion": version}, "spec": spec}

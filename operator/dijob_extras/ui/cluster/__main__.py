@@ -64,7 +64,7 @@ class ServeOptions:
     type=click.Choice(["token", "proxy"]),
     default="token",
     show_default=True,
-    help="token: users send tokens of the cluster. proxy: a login proxy names the user, who is"
+    help="token: users send tokens for the cluster. proxy: a login proxy names the user, who is"
     " impersonated.",
 )
 @click.option("--port", default=8080, show_default=True, help="Port of the page.")

@@ -62,7 +62,7 @@ def connect_with_token(server: ApiServer) -> Connect:
 
 
 def connect_by_impersonation(settings: Configuration) -> Connect:
-    """Return the function that impersonates the user, with the credentials in `settings`."""
+    """Return the function that uses the credentials in `settings` to impersonate the user."""
 
     def connect(user: PageUser) -> Target:
         # Without these headers, a request would have the permissions of the page.
