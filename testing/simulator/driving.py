@@ -29,8 +29,8 @@ PASS_SECONDS = 7.0
 class Faults:
     """Faults while the operator runs.
 
-    After `writes` writes, the operator is killed (`kills`), or waits for the apiserver while other
-    things happen. The first `turn` writes are delivered after the writes that follow them.
+    `writes` is the number of writes after which the operator is killed (`kills`), or waits for the
+    apiserver while other things happen. The first `turn` writes are delivered after the writes that follow them.
     """
 
     writes: int = PLENTY

@@ -1,6 +1,6 @@
 """Finds out which user sends a request. No I/O.
 
-The user sends a token of the cluster, or comes through a proxy that has authenticated the user. A
+The user sends a token for the cluster, or comes through a proxy that has authenticated the user. A
 proxy must prove itself with a secret, because every pod of the cluster can connect to the page and
 send the same headers.
 """
@@ -31,7 +31,7 @@ class AccessDenied(Exception):
 
 @dataclass(frozen=True)
 class PageUser:
-    """The credentials of a user: a token of the cluster, or a name and groups to impersonate."""
+    """The credentials of a user: a token for the cluster, or a name and groups to impersonate."""
 
     token: str = field(default="", repr=False)
     name: str = ""

@@ -1,4 +1,4 @@
-// The form for a token of the cluster. The token is stored only in this tab, and is sent with each of
+// The form for a token for the cluster. The token is stored only in this tab, and is sent with each of
 // the tab's requests. It is not stored in a cookie or on the server.
 
 import { h, say } from "./dom.js";
