@@ -162,7 +162,7 @@ def observed(*pods: Pod, services: Iterable[str] = ("job",), **fields: Any) -> O
 
 
 def written(status: Status, seen: Observed) -> Status:
-    """Return the status that the operator must already have stored if pods have lists. It has the
+    """Return the status that the operator must have stored before any pod has a list. It has the
     revision and digest of the newest list.
     """
     held = (pod.copy.address_list for pod in seen.pods.values())

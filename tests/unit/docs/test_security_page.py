@@ -43,7 +43,7 @@ a tenant creates a Lease
 peer lists, revisions and labels
     tests/faults/test_tampering.py
     tests/e2e/test_isolation.py
-a pod of another job, or of none
+a pod that belongs to another job
     tests/e2e/test_network_policy.py
 a misspelled rule
     tests/unit/controller/test_network_policy.py::test_a_rule_that_would_admit_more_than_it_states_is_rejected

@@ -13,7 +13,7 @@ from typing import Any
 
 from dijob_runtime.progress import report
 
-# The names of an evaluation's mean return, in the evaluators of ding 0.5 and in others.
+# The names under which evaluators report the mean return: those of ding 0.5, and other names.
 RETURNS = ("reward_mean", "eval_episode_return_mean", "eval_episode_return")
 
 

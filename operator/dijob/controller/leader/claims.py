@@ -109,8 +109,8 @@ class Claims:
         except RequestError as error:
             self._log_once("", f"failed to read the claims of other releases: {error}")
             return
-        # If a Lease was deleted, for example by `helm uninstall`, its release has given up the
-        # claim.
+        # If a Lease was deleted, for example by `helm uninstall`, the Helm release that held it has
+        # given up its claim.
         for namespace in self._others.keys() - found.keys():
             self._see(namespace, Record())
         for namespace, record in found.items():

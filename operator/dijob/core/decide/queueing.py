@@ -178,7 +178,8 @@ def running_actions(ctx: Context) -> tuple[Action, ...]:
         return ()
     if not uses_queue(ctx):
         return (*_delete(found), *growth.delete_spare(seen, reserving=True))
-    # Kueue has moved the quota of a replaced Workload to a larger one, which is not admitted yet.
+    # Kueue has moved the quota of a replaced Workload to its larger replacement, which is not
+    # admitted yet.
     if not found.runs or found.replaced or ctx.has_unstored_counts:
         return ()
     status: dict[str, Any] = {}
