@@ -120,7 +120,7 @@ IMAGES = {
 # The images of `make images`, in this order. py313 is built only if it is named.
 ORDER = ("launcher", "stacks", "light", "operator", "ditask")
 OF_ANY_ARCH = ("launcher", "stacks", "operator")
-# Images built from scratch with static programs, without Debian.
+# Images without a base image. They contain static programs and no Debian.
 STATIC = ("launcher", "stacks")
 
 

@@ -1,4 +1,4 @@
-"""Signal handling in the processes of a test run. tests/conftest.py imports the hook."""
+"""Signal handling in the processes of a test run: a pytest hook that tests/conftest.py imports."""
 
 import os
 import signal

@@ -2,7 +2,7 @@
 // as py-spy reports them, and the kernel function in which each thread sleeps. Stacks runs as an ephemeral container that shares
 // the process namespace of the examined container. Arguments NAME=VALUE select the processes that have these variables.
 //
-// A separate program is needed because an image built from scratch has no shell to list processes. It also limits the time
+// A separate program is needed because the image of Stacks contains no shell that could list processes. It also limits the time
 // and the output for each process.
 package main
 

@@ -330,8 +330,9 @@ class EngineTraits:
     """What a job can ask of an engine.
 
     `queue`: spec.scheduling.queue selects one of the engine's queues. `topology` contains the
-    supported modes of spec.scheduling.topology. `own_group` contains the labels and annotations of
-    a pod template with which users put the pods into a group of their own.
+    supported modes of spec.scheduling.topology. `own_group` contains the keys of
+    labels and annotations. With one of these keys in a pod template, users put the template's pods
+    into a separate group.
     """
 
     queue: bool = False

@@ -1,5 +1,5 @@
-"""Enforces NetworkPolicies on the nodes of an embedded cluster with kube-router's policy controller
-(policies/main.go), one process per node. The cluster's own network does not enforce them.
+"""Runs kube-router's policy controller (policies/main.go) on each node of an embedded cluster, to
+enforce NetworkPolicies. The cluster's own network does not enforce them.
 
 The controller is not part of `up`; tests build and start it if they need it.
 """

@@ -15,7 +15,7 @@ from cluster.build import cache, one_at_a_time
 from cluster.errors import ClusterError
 from cluster.shell import run
 
-KEPT = 2  # stores, each of up to 4 GB: the one of the e2e tests, and another one
+KEPT = 2  # stores of up to 4 GB each: the store of the e2e tests, and one other
 FILE = "archives.json"
 
 

@@ -1,4 +1,4 @@
-"""Starts a cluster in each mode: the components in order, and the conditions to wait for."""
+"""Starts clusters: one function per mode starts the components, and waits until they are ready."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

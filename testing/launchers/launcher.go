@@ -28,8 +28,8 @@ type sight struct {
 	listed bool
 }
 
-// launcher plays a pod's kubelet, and the launchers that run one after another in the pod's main container. `pods` has the
-// newest view of the pod, and is closed when the pod is gone.
+// launcher plays two roles. One is a pod's kubelet. The other is each of the launchers that run one after another in the pod's
+// main container. `pods` has the newest view of the pod, and is closed when the pod is gone.
 type launcher struct {
 	all     *players
 	pods    chan sight

@@ -138,7 +138,7 @@ class Driven(Watched):
             self.calm()
 
     def succeeds(self) -> None:
-        """Let every rank exit 0."""
+        """Make every rank exit 0."""
         for pod in self.pods():
             if pod.process is not None and not self.job.status.ended:
                 pod.end(pod.main, 0)

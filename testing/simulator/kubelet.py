@@ -307,8 +307,8 @@ class SimPod:
         self.hang_up()
 
     def kill(self, reason: str = "", code: int = 137) -> None:
-        """Kill the sandbox and all its containers, which exit with `code`. With a reason, the pod
-        becomes Failed permanently, and its containers end before the sandbox.
+        """Kill the sandbox and all its containers, which exit with `code`. If a `reason` is given,
+        the pod becomes Failed permanently, and its containers end before the sandbox.
         """
         self.sandbox, self.ready, self.process, self.failed = (
             False,

@@ -1,4 +1,6 @@
-"""Stories of a job, played with every possible kill of the operator."""
+"""Stories of a job. Each story is also replayed with the operator killed before each of its
+writes.
+"""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack

@@ -1,5 +1,5 @@
-"""Users' images: from scratch, with busybox only, Debian's with dash and bash, and an image that
-can be pulled only later.
+"""Users' images: without a base image, with busybox only, Debian's with dash and bash, and an image
+that can be pulled only later.
 """
 
 import subprocess

@@ -204,7 +204,9 @@ def test_the_end_of_the_task_is_repeated_until_all_peers_have_left(
 def test_a_process_that_fails_does_not_end_the_others(
     error: BaseException | None, said: str
 ) -> None:
-    """ding 0.5.3, ding/framework/task.py: __exit__ calls stop, which emits the end of the task."""
+    """ding 0.5.3, ding/framework/task.py: __exit__ calls stop, which emits the event for the
+    end of the task.
+    """
     told: list[str] = []
 
     class Task:

@@ -29,7 +29,8 @@ VARIABLE = "DIJOB_RESUME"
 OFF = "off"
 ALWAYS = "always"
 RECORD = ".dijob.json"
-# DI-engine appends this to the name of a folder that exists (ding 0.5.3, ding/config/config.py).
+# If the folder of an experiment exists, DI-engine creates another one, and appends this to its name
+# (ding 0.5.3, ding/config/config.py).
 TIMESTAMP = re.compile(r"_\d{6}_\d{6}")
 # The learner's checkpoint folder (ding/worker/learner/learner_hook.py, SaveCkptHook).
 CHECKPOINTS = "ckpt/*.pth.tar"

@@ -269,8 +269,8 @@ class Status(Stored):
     """Number of pods of each task in each phase, as in DI-orchestrator 1.1. Present only if the job
     has tasks."""
     selector: Annotated[str, Field(max_length=512)] = ""
-    """The label selector of the job's pods; in a job with tasks, of the last task's pods (read by
-    autoscalers)."""
+    """The label selector of the job's pods (read by autoscalers). In a job with tasks, it selects
+    only the last task's pods."""
     # kstatus compares this field with metadata.generation. The CRD sets it to -1 when a job is
     # created. So no job counts as healthy before the operator has seen it (docs/decisions/066).
     observed_generation: Annotated[int, Field(ge=-1, le=2**53)] = 0

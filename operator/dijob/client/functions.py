@@ -114,9 +114,10 @@ def build_script(function: Function, text: str) -> str:
     missing = (used - _bound_names(body) - set(vars(builtins))) & set(function.__globals__)
     if missing:
         raise BadFile(
-            f"{name} uses {', '.join(sorted(missing))}, which the code that is sent does not"
-            " define: define such a name in the function, or in the same cell in a statement that"
-            " does not use the client"
+            f"{name} uses names that the code of the job does not define"
+            f" ({', '.join(sorted(missing))}): define each of them in the function, or in a"
+            " separate statement of the same cell or module. Statements that use the client are not"
+            " sent"
         )
     call = ast.parse(f"if __name__ == '__main__':\n    {name}()").body
     return ast.unparse(ast.Module([*body, *call], type_ignores=[])) + "\n"

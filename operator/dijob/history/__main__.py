@@ -134,8 +134,8 @@ _AS_GIVEN: Final = (
     type=click.IntRange(1, 1_000_000),
     default=512,
     show_default=True,
-    help="If the database is larger than this, the oldest records are removed. A bucket is usually"
-    " smaller.",
+    help="If the database is larger than this, the oldest records of deleted jobs are removed. With"
+    " a bucket, the limit applies to the bucket's index.",
 )
 @click.option(
     "--log-kilobytes",

@@ -1,5 +1,5 @@
-"""Reasons of the conditions about what a job's ranks share, and about changes that the apiserver
-rejects.
+"""Reasons of two groups of conditions. One group is about what a job's ranks share, the other about
+changes that the apiserver rejects.
 """
 
 from dijob.reasons.catalogue import Reason, finished_entry, good, problem, suspended_entry, waiting

@@ -1,4 +1,5 @@
-"""Reports from a job's processes: progress and profilings, which are stored in the job's status.
+"""Reports from a job's processes: their progress, and the objects that they post to .../profilings.
+Both are stored in the job's status.
 
 Processes may report as often as they like, but each status write costs the API server a write of
 the whole job and wakes every watch. So progress is collected in memory and written rarely. If the

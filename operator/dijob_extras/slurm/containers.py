@@ -45,7 +45,7 @@ def strip_apptainer(words: Sequence[str]) -> Inner:
     while at < len(known) and known[at].startswith("-"):
         at += 2 if known[at] in _VALUES else 1
     if at + 1 >= len(known):
-        # No command follows: the image's entry point would run, which is unknown here.
+        # No command follows, so the image's entry point would run. It is unknown here.
         return Inner(tuple(words))
     image = known[at]
     name = image.removeprefix(_DOCKER) if image.startswith(_DOCKER) else ""

@@ -27,7 +27,7 @@ _TONES: Final = {"Succeeded": "good", "Running": "good", "Failed": "problem"}
 
 
 async def list_past(client: AsyncClient, everywhere: bool) -> Messages:
-    """Yield the newest records of one or all namespaces, at regular intervals."""
+    """Yield the newest records of one or all namespaces, and again at regular intervals."""
     while True:
         try:
             query = HistoryQuery(
@@ -42,7 +42,7 @@ async def list_past(client: AsyncClient, everywhere: bool) -> Messages:
 
 
 async def show_past(client: AsyncClient, name: str, uid: str) -> Messages:
-    """Yield one record with its logs, at regular intervals."""
+    """Yield a record with its logs, and yield it again at regular intervals."""
     while True:
         reader = HistoryReader(client.connection)
         try:

@@ -29,7 +29,9 @@ CALM_SECONDS, DEALT_WITH_SECONDS = 10.0, 400.0
 
 @contextmanager
 def deep_reading() -> Iterator[None]:
-    """Raise the recursion limit: the test itself handles objects as deep as an apiserver admits."""
+    """Raise the recursion limit, because the test itself handles objects that are nested as deeply
+    as an apiserver accepts.
+    """
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(20 * DEPTH)
     yield

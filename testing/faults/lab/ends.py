@@ -10,12 +10,12 @@ EXIT, EXIT_DELAY = "test.dijob/exit", "test.dijob/exit-delay"
 
 
 async def succeed(lane: Lane, job: str) -> None:
-    """Let every rank exit 0, one after the other."""
+    """Make every rank exit 0, one after the other."""
     await asyncio.gather(*(exits(lane, f"{job}-{rank}", 0, 50 * rank) for rank in range(REPLICAS)))
 
 
 async def exits(lane: Lane, pod: str, code: int, delay: int) -> None:
-    """Let the main container of a pod exit with a code after `delay` milliseconds."""
+    """Make the main container of a pod exit with `code` after `delay` milliseconds."""
     annotations = {EXIT: str(code), EXIT_DELAY: f"{delay}ms"}
     try:
         await lane.kube.patch(pods(lane.namespace, pod), {"metadata": {"annotations": annotations}})

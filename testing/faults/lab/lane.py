@@ -78,7 +78,7 @@ class Lane:
         return body.get("status") or {}
 
     async def condition(self, job: str, kind: str) -> Json:
-        """Return a condition of the job, or {} if there is none of that type."""
+        """Return the job's condition of the type `kind`, or {} if there is none."""
         said = (await self.status(job)).get("conditions", ())
         return next((one for one in said if one["type"] == kind), {})
 
@@ -184,7 +184,7 @@ def _uid(body: Json | None) -> str:
 
 def _pod(pod: Json, siblings: dict[str, Json]) -> Json:
     """Return a pod without the values that the cluster determines. Its peer list is replaced with a
-    text that says whether the list is correct.
+    string that says whether the list is correct.
     """
     meta, spec = pod["metadata"], pod["spec"]
     truth = {int(name.rpartition("-")[2]): p["status"].get("podIP") for name, p in siblings.items()}
@@ -237,8 +237,8 @@ def _without_refusal(status: Any) -> Any:
 
 
 def _addresses(text: str, truth: dict[int, str]) -> str:
-    """Replace a list of IP addresses with a text that says whether it matches the existing pods.
-    Return any other text unchanged, including a list of names.
+    """Replace a list of IP addresses with a string that says whether the list matches the existing
+    pods. Return any other text unchanged, including a list of names.
     """
     if text.startswith("{"):
         topology = json.loads(text)

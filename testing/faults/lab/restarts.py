@@ -19,8 +19,9 @@ RANKS = 4
 
 @dataclass(frozen=True)
 class Restart:
-    """The costs of a restart: seconds until the first pod of a waiting job, CPU seconds and peak
-    memory in MB until all jobs were reconciled, and writes about the other jobs.
+    """The costs of a restart: the seconds until a waiting job gets its first pod, the CPU seconds
+    and the peak memory in MB until all jobs are reconciled, and the writes to objects of the other
+    jobs.
     """
 
     seconds: float
@@ -104,7 +105,7 @@ class Crowd:
         await until_async("all passes", missing, PASSES_SECONDS, self.operator.evidence)
 
     def _others(self, audit: Audit, number: int) -> list[str]:
-        """Return the operator's writes in the namespace that are not about the new job."""
+        """Return the operator's writes in the namespace, except to objects of the new job."""
         written = (write for write in audit.each() if write.namespace == self.namespace)
         return [
             f"{write.verb} {write.name}"

@@ -132,7 +132,9 @@ class Operator:
         return await self._process.wait()
 
     def evidence(self) -> str:
-        """Return the state for the message of a failed test."""
+        """Return the end of the operator's log and, if the operator has exited, its exit code. A
+        failed test shows this in its message.
+        """
         return self.died() or self.tail()
 
     def usage(self) -> Usage:

@@ -62,7 +62,9 @@ def reordered(dice: random.Random) -> Retell:
 
 
 def replayed(dice: random.Random, share: float) -> Retell:
-    """After a share of the events, deliver the first event of the same object again."""
+    """Deliver each event. With the probability `share`, then deliver the first event of the event's
+    object again.
+    """
     former: dict[str, bytes] = {}
 
     def retell(watch: Watch, line: bytes) -> list[bytes]:

@@ -1,4 +1,4 @@
-// Command printer is the one program of an image from scratch: it prints its world, and waits to be ended.
+// Command printer is the only program of an image without a base image. It prints its world, and waits to be ended.
 package main
 
 import (

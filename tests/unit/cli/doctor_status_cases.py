@@ -167,7 +167,7 @@ OF_STATUS: dict[str, Case] = {
         "status",
         evidence(job(phase=""), refused={"claim": "leases is forbidden"}),
         PROBLEM,
-        "it could not be checked whether a Lease claims the namespace: leases is forbidden",
+        "cannot check whether a Lease claims the namespace: leases is forbidden",
         "kubectl get deploy",
     ),
     "a stale status (H21)": Case(
@@ -403,15 +403,15 @@ OF_STATUS: dict[str, Case] = {
             budgets=[budget({"matchLabels": {RANK: "1"}}, 0, minAvailable="50%")],
         ),
         PROBLEM,
-        "it selects only 1 of them",
+        "the budget selects only 1 of them",
         "set the budget's minAvailable to a number",
     ),
     "a budget of a whole job with tasks": Case(
         "drains",
         evidence(tasks_of(3), pods=[pod(0), pod(1), pod(2), pod(3)], budgets=[budget({}, 2)]),
         PROBLEM,
-        "allows the wrong number of evictions: Kubernetes computes it from the size of task"
-        " collector (3 ranks), but it also selects rank 0",
+        "allows the wrong number of evictions: Kubernetes computes the number from the size of task"
+        " collector (3 ranks), but the budget also selects rank 0",
         "use disruptionBudget",
     ),
     "a budget of the last task": Case(

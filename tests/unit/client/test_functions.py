@@ -98,7 +98,7 @@ def test_a_module_in_a_file_is_sent() -> None:
     [
         pytest.param(
             "def my_main():\n    print(data, len('a'), x.data)\n",
-            "my_main uses data, x, which the code that is sent does not define",
+            r"my_main uses names that the code of the job does not define \(data, x\)",
             id="names of another cell",
         ),
         pytest.param(

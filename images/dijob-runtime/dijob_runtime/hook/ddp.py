@@ -1,7 +1,7 @@
 """Patch for DI-engine's DDP functions (ding/utils/pytorch_ddp_dist_helper.py) that makes them
 work in pods without a GPU as well.
 
-dist_init requests the backend NCCL, and then divides by the number of GPUs. DDPContext calls
+dist_init requests the NCCL backend, and then divides by the number of GPUs. DDPContext calls
 dist_init. The functions that reduce numbers put them on a GPU.
 """
 

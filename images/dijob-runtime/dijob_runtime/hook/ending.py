@@ -130,8 +130,8 @@ class ProcessEnding:
             _flush_and_exit()
 
     def _end_with(self, parent: int) -> None:
-        """Exit from a worker whose program has returned. Wait until the parent exits, but
-        after SIGTERM for at most LEAVE_SECONDS.
+        """Exit from a worker whose program has returned. Wait until the parent exits. If
+        SIGTERM has arrived, wait for at most LEAVE_SECONDS.
         """
         bound = LEAVE_SECONDS if self._begun.is_set() else float("inf")
         end = time.monotonic() + bound

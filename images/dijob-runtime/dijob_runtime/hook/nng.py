@@ -15,8 +15,8 @@ from dijob_runtime.hook.kept import FINISH, count_processes
 from dijob_runtime.hook.receiving import Message, make_recv
 from dijob_runtime.world import PodWorld
 
-# How long a process keeps running after it has emitted the end of the task. It leaves earlier if
-# all other processes have left.
+# How long a process keeps running after it has emitted the event for the end of the task. It leaves
+# earlier if all other processes have left.
 LAST_WORD_SECONDS = 2.0
 SAY_AGAIN_SECONDS = 0.2
 # The default and the maximum size, in messages, of nng's buffers. There is one receive buffer, and

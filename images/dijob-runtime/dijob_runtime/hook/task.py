@@ -1,9 +1,9 @@
 """Patch for DI-engine's task (ding/framework/task.py): a failed process no longer stops the
 others.
 
-DI-engine emits the end of the task whenever a process leaves `with task.start()`, even because of
-an error. The others would then succeed, and the failed process would have no peers after its
-restart.
+DI-engine emits the event for the end of the task whenever a process leaves `with task.start()`. It
+does so even if an error is the cause. The others would then succeed, and the failed process would
+have no peers after its restart.
 """
 
 from __future__ import annotations

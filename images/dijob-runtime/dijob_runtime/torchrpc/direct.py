@@ -30,8 +30,8 @@ def install(emits: bool) -> None:
 
 def _wrap_emit(usual: Callable[..., None]) -> Callable[..., None]:
     def emit(router: Any, event: str, *args: Any, **kwargs: Any) -> None:
-        """Emit an event, as Parallel.emit does. The end of the task is emitted in the usual way, so
-        that it can be forwarded (hook/kept.py).
+        """Emit an event, as Parallel.emit does. The event for the end of the task is
+        emitted in the usual way, so that it can be forwarded (hook/kept.py).
         """
         if event == FINISH:
             usual(router, event, *args, **kwargs)

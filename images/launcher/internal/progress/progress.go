@@ -53,7 +53,7 @@ type written struct {
 // FilesPath returns the value of DIJOB_PROGRESS: the path of the files without the process ID.
 func FilesPath() string { return env.BesideTopology(files) }
 
-// Forget removes the files of the program's previous start. The volume outlives the container.
+// Forget removes the files that the program wrote during its previous run. The volume outlives the container.
 func Forget() {
 	for _, path := range list() {
 		os.Remove(path)

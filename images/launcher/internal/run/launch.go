@@ -29,9 +29,11 @@ const (
 	connectedTicks = 10
 	// The key under which the operator's messages contain a request for stacks.
 	stacksKey = "stacks"
-	// Where the processes of the program write their progress (images/dijob-runtime/dijob_runtime/progress.py).
+	// The variable that tells the processes of the program where to write their progress
+	// (images/dijob-runtime/dijob_runtime/progress.py).
 	progressVariable = "DIJOB_PROGRESS"
-	// Where they write their stacks on request (images/dijob-runtime/dijob_runtime/stacks.py).
+	// The variable that tells the processes of the program where to write their stacks on request
+	// (images/dijob-runtime/dijob_runtime/stacks.py).
 	stacksVariable = "DIJOB_STACKS"
 )
 
@@ -273,8 +275,8 @@ func lockStart() bool {
 	return err == nil && syscall.Flock(file, syscall.LOCK_EX|syscall.LOCK_NB) == nil
 }
 
-// forgetReports removes the files that the program's previous start wrote for the launcher. The volume outlives the
-// container, so they would otherwise be taken for reports of this start.
+// forgetReports removes the files that the program wrote for the launcher during its previous run. The volume outlives the
+// container, so these files would otherwise be taken for reports of the new run.
 func forgetReports() {
 	files, _ := filepath.Glob(env.BesideTopology(lackingFiles))
 	for _, file := range append(files, otherwisePath()) {

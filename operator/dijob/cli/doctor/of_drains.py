@@ -88,7 +88,8 @@ def _miscounted(budget: Budget, pods: list[RankPod], evidence: Evidence) -> Find
     if outside:
         return problem(
             f"PodDisruptionBudget {name_of(budget)} allows the wrong number of evictions:"
-            f" Kubernetes computes it from {size}, but it also selects {format_ranks(outside)}",
+            f" Kubernetes computes the number from {size}, but the budget also selects"
+            f" {format_ranks(outside)}",
             _REMEDY,
         )
     if status.get("disruptionsAllowed", 0) > 0:
@@ -96,13 +97,13 @@ def _miscounted(budget: Budget, pods: list[RankPod], evidence: Evidence) -> Find
     done = sum(rank in scaled for rank in parse_ranks(evidence.job.status.succeeded_ranks))
     causes = [
         *([f"{done} of them have succeeded"] if done else []),
-        *([f"it selects only {len(pods)} of them"] if len(pods) < len(scaled) else []),
+        *([f"the budget selects only {len(pods)} of them"] if len(pods) < len(scaled) else []),
     ]
     if not causes:
         return None
     return problem(
         f"PodDisruptionBudget {name_of(budget)} currently allows no eviction: Kubernetes computes"
-        f" it from {size}, but {' and '.join(causes)}",
+        f" the number from {size}, but {' and '.join(causes)}",
         _REMEDY,
     )
 

@@ -126,7 +126,7 @@ def _unserved_finding(evidence: Evidence) -> Finding:
             f" kubectl delete lease -n {space} {names.CLAIM}",
         )
     refused = evidence.refused.get("claim", "")
-    unchecked = f"; it could not be checked whether a Lease claims the namespace: {refused}"
+    unchecked = f"; doctor cannot check whether a Lease claims the namespace: {refused}"
     return problem(
         what + (unchecked if refused else ""),
         "check that an operator for this namespace is running: kubectl get deploy -A -l"

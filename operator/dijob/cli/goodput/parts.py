@@ -106,6 +106,6 @@ def _list_interruptions(spent: TimeSpent) -> Iterator[TimePart]:
 
 
 def _affects(part: TimePart, rank: int) -> bool:
-    # The ranks of interruptions that are no longer listed individually are unknown, so these
-    # interruptions count for every rank.
+    # Earlier interruptions are no longer listed individually, and their ranks are unknown. So they
+    # count for every rank.
     return not part.ranks or rank in parse_ranks(part.ranks)

@@ -83,8 +83,9 @@ class LauncherDelivery:
             self._mounts = False
             log.warning(
                 "%s: node %s cannot mount the launcher's image in pod %s, so init containers"
-                " install the launcher in all new pods. To avoid this attempt after each restart of"
-                " the operator, set the chart value launcher.delivery to InitContainer: %s",
+                " install the launcher in all new pods. After each restart, the operator tries to"
+                " mount the image again. To prevent this, set the chart value launcher.delivery to"
+                " InitContainer. The error: %s",
                 pod.owner,
                 pod.placement.node,
                 pod.name,

@@ -23,7 +23,9 @@ class NoDiffBase(kopf.DiffBaseStorage):
 
 
 class NoProgress(kopf.ProgressStorage):
-    """Stores no progress of handlers: the only handler puts a key into a queue, and never fails."""
+    """Stores nothing about handler progress. The only handler puts a key into a queue, and never
+    fails.
+    """
 
     def fetch(self, *, key: object, body: kopf.Body) -> kopf.ProgressRecord | None:
         return None

@@ -77,7 +77,7 @@ class ProgressWriter:
         if values == known.values:
             return
         # A learner that hangs still reports that it is waiting. `time` is the time of the learner's
-        # last progress. So an autoscaler does not add collectors because of these reports.
+        # last progress. So such reports do not make an autoscaler add collectors.
         moved = self._clock.now() - timedelta(seconds=report.idle_seconds or 0)
         known.values, known.time, known.fresh = values, format_time(moved), True
 

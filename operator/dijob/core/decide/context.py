@@ -122,7 +122,9 @@ def pods_without_list(world: World) -> tuple[Pod, ...]:
 
 
 def _has_newest(world: World, pod: Pod) -> bool:
-    """Whether the pod has the newest list, everything derived from it, and its own labels."""
+    """Whether the pod has the newest list and everything that is derived from this list. The pod's
+    labels must also be as the operator wrote them.
+    """
     copy, newest = pod.copy, world.address_list
     if not newest.text or copy.address_list != newest:
         return False  # Without verified addresses no copy can be correct.

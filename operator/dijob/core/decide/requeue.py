@@ -138,8 +138,8 @@ def _pod_waits(ctx: Context) -> Iterator[float]:
 
 
 def _list_waits(ctx: Context) -> Iterator[float]:
-    """Yield the seconds until a peer list is published, and until a kubelet is reminded of it. Also
-    yield the seconds until a pod that fails to restart with the list is re-created.
+    """Yield the seconds until a peer list is published, and until a kubelet is reminded of it. If a
+    pod's restart is pending, also yield the seconds until the operator re-creates this pod.
     """
     if (seconds := ctx.rendezvous.seconds_left) > 0:
         yield seconds + STAMPED_SECONDS

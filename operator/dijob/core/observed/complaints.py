@@ -172,8 +172,8 @@ def unpulled_image(spec: Body, container: Body) -> str:
 
 
 def _pull_failure(image: str, message: str) -> str:
-    """Return the message about a failed pull. It is the same for both reasons between which the
-    kubelet alternates, and names the image once.
+    """Return the message about a failed pull. The kubelet alternates between two reasons, but this
+    message stays the same. It names the image only once.
     """
     parts = message.split(": ") if image else []
     cause = ": ".join(part for part in parts if image not in part and part not in PULL_NOISE)

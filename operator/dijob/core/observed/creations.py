@@ -12,7 +12,7 @@ from dijob.core.observed.views import Creation
 
 # The wait between two creations of one pod: 1, 2, 4 ... seconds.
 BACKOFF_SECONDS = (1.0, 60.0)
-# After a pod has lasted this long, its creations are counted from 1 again.
+# If the last creation of a pod was longer ago than this, the next creation counts as the first.
 FORGIVE_SECONDS = 600.0
 # A shorter back-off is not reported, because it is over before anyone could read the condition.
 WORTH_SAYING_SECONDS = 4.0

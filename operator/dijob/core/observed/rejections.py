@@ -18,8 +18,8 @@ from dijob.core.observed.views import ApiRejection, RejectionCause
 # A rejection with 400 or 422 does not change while the object stays the same, so a retry is rarely
 # useful.
 FINAL_SECONDS = 300.0
-# Messages from admission controllers, whose rejections can end without a change to the object.
-# Policies respond with 422, webhooks with any code.
+# Messages from admission controllers, which may accept the same object later. Policies respond with
+# 422, webhooks with any code.
 ADMISSION = re.compile(r"AdmissionPolicy '|^admission webhook ")
 # The watch shows only the operator's own objects, so the deletion of a foreign object that has our
 # name is not reported.
@@ -67,7 +67,9 @@ def replace_name(text: str, name: str, other: str) -> str:
 
 
 def of_sibling(no: ApiRejection, name: str, other: str) -> ApiRejection:
-    """Return the same rejection for a similar object, whose creation need not be tried."""
+    """Return a copy of the rejection for a similar object, named `other`. So the operator need not
+    try to create that object.
+    """
     return replace(no, message=replace_name(no.message, name, other))
 
 
@@ -98,10 +100,10 @@ def of_creation(
 ) -> ApiRejection:
     """Return the API server's rejection of a creation (`status`: HTTP code, 0 for no response).
 
-    With 400 and 422 the object is invalid, unless a policy or a webhook has rejected it. Rejections
-    by a policy or a webhook can end without a change to the object. The same applies to 403 (a
-    missing service account, priority class or runtime class, or a quota), 429 and 5xx. In all these
-    cases, the creation is retried after 1, 2, 4 ... seconds, to which `spread` adds jitter.
+    With 400 and 422 the object is invalid, unless a policy or a webhook has rejected it. A policy
+    or a webhook may accept the same object later. So may the API server after 403 (a missing
+    service account, priority class or runtime class, or a quota), 429 and 5xx. In all these cases,
+    the creation is retried after 1, 2, 4 ... seconds, to which `spread` adds jitter.
     """
     admission = status == 403 or (400 <= status < 500 and ADMISSION.search(message))
     if status in (400, 422) and not admission:

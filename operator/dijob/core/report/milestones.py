@@ -32,8 +32,8 @@ CAUSES: Final = (
     AddressesReady.ProgressStalled.name,
     CRASHED,
 )
-# A peer list becomes stale for these reasons although no rank was lost. So the time until all ranks
-# are Ready again is not a recovery time.
+# Reasons for which a peer list becomes stale even though no rank has been lost. So the time until
+# all ranks are Ready again is not a recovery time.
 WISHED = frozenset({SUSPENDED, AddressesReady.Scaled.name})
 
 

@@ -63,15 +63,15 @@ def list_rights(namespace: str, name: str = "") -> tuple[ReadRight, ...]:
 
 
 async def find_user_name(connection: ClientConnection) -> str:
-    """Return the user's name; "" if the user has no permission to ask. Raises ApiError with the
-    status 401 if the credentials are invalid.
+    """Return the user's name; "" if the user may not create a SelfSubjectReview. Raises ApiError
+    with the status 401 if the credentials are invalid.
     """
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
         answer = await connection.json(ClientRequest("POST", _REVIEW, body))
     except ApiError as error:
-        # An administrator can restrict system:basic-user, which contains the permission to ask. A
-        # missing permission to impersonate must be reported, however.
+        # An administrator can restrict system:basic-user. This role contains the permission to
+        # create a SelfSubjectReview. A missing permission to impersonate must be reported, however.
         if error.status == HTTPStatus.FORBIDDEN and "impersonate" not in error.message:
             return ""
         raise
