@@ -23,7 +23,9 @@ def give(state: Path, megabytes: int) -> None:
 
 
 def size(state: Path) -> str:
-    """Return the file system's size as a mount option, or "" if the nodes do not have one."""
+    """Return the size of a node's own file system as a mount option; "" if the nodes use the
+    machine's disk.
+    """
     record = state / _RECORD
     return f"{record.read_text()}m" if record.exists() else ""
 

@@ -19,7 +19,7 @@ RENEW = "diengine.opendilab.org/renew-from"  # annotation: the launcher ends its
 EXIT = "test.dijob/exit"  # annotation: a running pod ends with this exit code,
 EXIT_DELAY = "test.dijob/exit-delay"  # after this delay ("500ms"; default: 1 s)
 # Node leases are renewed after a quarter of this. With each renewal, kwok 0.6 lists all pods of the
-# node: with 4,000 pods and leases of 40 s, this needlessly used three quarters of two cores.
+# node: with 4,000 pods and leases of 40 s, this needlessly used 1.5 of two cores.
 LEASE_SECONDS = 600
 NO_START = "test.dijob/no-start"  # annotation: the kubelet ignores the pod
 

@@ -95,7 +95,7 @@ def require(state: Path, name: str) -> Process:
 
 
 def log_tail(state: Path, name: str, lines: int = 8) -> str:
-    """Return the last lines of a program's log for error messages."""
+    """Return the last lines of a program's log, for use in error messages."""
     try:
         text = (state / "logs" / f"{name}.log").read_text(errors="replace")
     except OSError:

@@ -2,7 +2,7 @@
 // namespace. For each running pod with a channel, it opens a connection to the operator from the pod's address. It behaves
 // like the real launcher, and uses that launcher's channel package (images/launcher/internal/channel).
 //
-// It prints the port on which it answers questions of the tests (questions.go).
+// It prints the port on which it answers questions from the tests (questions.go).
 package main
 
 import (

@@ -150,7 +150,7 @@ class Driven(Watched):
         assert self.job.status.ended, self.job.status
 
     def calm(self) -> None:
-        """Run until nothing happens any more, and check the end state. This must not take long."""
+        """Run until everything is idle, and check the end state. This must not take long."""
         self.line.faults.clear()
         self.cluster.quota, self.nodes.room = False, 4
         self.strangers_leave()

@@ -116,7 +116,7 @@ class Operator:
         return {pod.uid: pod for pod in self.reconciler.seen[key][1].all_pods}
 
     def check_known(self) -> None:
-        """Check that the stores match the cluster. Call this only when nothing happens any more."""
+        """Check that the stores match the cluster. Call this only when everything is idle."""
         server, shown = self.cluster.server, f"{names.MANAGED_BY}={names.MANAGER}"
         jobs_there = {
             body["metadata"]["uid"] for body in server.find(Selector(Target(names.PLURAL)))

@@ -29,7 +29,7 @@ REST_SECONDS = 70.0
 # (rounds without faults, the name of the action that follows, and the index of the pod among the
 # pods to which the action applies)
 Step = tuple[int, str, int]
-# (the part itself, and what remains of it if the operator was killed during it)
+# (what happens in a part, and what remains of that if the operator was killed in this part)
 Part = tuple[Callable[[Chaos], None], Callable[[Chaos], None]]
 LOOK = "the operator looks"
 SCALE = "is scaled to"
@@ -351,10 +351,10 @@ def begun(steps: Sequence[Step], **shape: Any) -> Chaos:
 
 
 def parts_of(steps: Sequence[Step]) -> list[Part]:
-    """Return the parts of a story from its beginning until nothing happens any more.
+    """Return the parts of a story from its beginning until everything is idle.
 
-    A story without events continues to the job's end. Each part is a pair: the part itself, and
-    what remains of it if the operator was killed during it.
+    A story without events continues to the job's end. Each part is a pair: what happens in the
+    part, and what remains of that if the operator was killed in this part.
     """
     parts: list[Part] = []
     for rounds, deed, index in steps:

@@ -11,8 +11,8 @@ from typing import Sequence
 
 
 def first_port(ports: Sequence[int], workers: int) -> int:
-    """Return the first port of a list that contains the ports of these workers. Raises ValueError
-    with a remedy for any other list.
+    """Return the first port of a list that contains the ports of these workers. For any other
+    list, raises a ValueError whose message contains a remedy.
     """
     expected = list(range(ports[0], ports[0] + workers))
     if list(ports) == expected:

@@ -2,7 +2,7 @@
 script.
 
 The standard library's shlex splits words, but it supports neither here-documents nor substitutions.
-For a script that it cannot read, it raises an exception; this module returns None.
+For a script that cannot be parsed, shlex raises an exception, whereas this module returns None.
 """
 
 import re

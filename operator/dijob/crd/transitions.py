@@ -97,7 +97,7 @@ def _is_object(name: str) -> bool:
 
 
 def _may_change(name: str) -> str:
-    """Return CEL for the condition that an immutable field of the spec may change now."""
+    """Return CEL that is true whenever a normally immutable field of the spec may change."""
     return f"{UNBOUND} || {_MISMATCH}" if name in _OPEN else UNBOUND
 
 

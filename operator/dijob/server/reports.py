@@ -29,7 +29,8 @@ from dijob.server.sizes import MANAGER, TRIES, Sizes
 log = logging.getLogger(__name__)
 
 PROFILING_BYTES: Final = 4096
-# The rate of profilings from one job is limited, because each profiling is written immediately.
+# The rate of profiling reports from one job is limited, because each report is written
+# immediately.
 PROFILINGS: Final = Rate(0.1, 5.0)
 # The shortest time between two writes of one job's progress.
 PROGRESS_SECONDS: Final = 60.0
@@ -172,7 +173,7 @@ class Reports:
         await self._patch(body, {"progress": _dump_progress(new.model_copy(update=shown))})
 
     async def profiling(self, job: JobName, pod: str, data: dict[str, Any]) -> None:
-        """Append a profiling to the job's status, which keeps the last MOST_PROFILINGS.
+        """Append a profiling report to the job's status, which keeps the last MOST_PROFILINGS.
 
         Raises RequestRejection if the profiling data is too large, if the job posts too often, or
         if the job does not exist.
@@ -184,9 +185,9 @@ class Reports:
         if wait := self._profilings.take(str(job), self._clock.monotonic()):
             raise RequestRejection(429, f"DIJob {job} posts profiling data too often", wait)
         new = {"pod": pod, "time": format_time(self._clock.now()), "data": data}
-        # This code reads the list of profilings, extends it and writes it back. If another replica
-        # has changed the job in between, the API server rejects the write, because the
-        # resourceVersion is outdated. So no profiling is lost.
+        # This code reads the list of profiling reports, extends it and writes it back. If another
+        # replica has changed the job in between, the API server rejects the write, because the
+        # resourceVersion is outdated. So no report is lost.
         for _ in range(TRIES):
             body = await self._sizes.read(job)
             old = (body.get("status") or {}).get(names.REPORTED) or []

@@ -101,7 +101,7 @@ class Look:
 
 
 def parse_dump(text: str) -> Look:
-    """Parse the output of a container. If the output is incomplete, the result has a problem."""
+    """Parse the output of a container. If the output is incomplete, `problem` says so."""
     try:
         *rows, end = (json.loads(line) for line in text.splitlines())
         count = end["processes"]

@@ -18,7 +18,7 @@ _ON_NODES: Final = (Activity.STARTING, Activity.RUNNING, Activity.RECOVERING)
 
 @dataclass
 class NamespaceTotal:
-    """Sums over the jobs of a namespace. Times are in seconds, multiplied by GPUs or ranks."""
+    """Sums over the jobs of a namespace. Times are in GPU seconds or rank seconds."""
 
     jobs: int = 0
     active: int = 0

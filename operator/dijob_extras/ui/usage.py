@@ -1,7 +1,7 @@
 """Reads the resource use of a job's programs from the metrics API, if the cluster serves it.
 
-The API is optional, and users may lack the permission to read it. The API does not report
-GPUs either. With `measure`, the missing values are measured in the pods (measured.py). A
+The API is optional, and users may lack the permission to read it. It never reports the
+use of GPUs. With `measure`, the missing values are measured in the pods (measured.py). A
 measurement requires permission to run commands in the pods, and appears in the audit log. So
 `measure` is off by default.
 """

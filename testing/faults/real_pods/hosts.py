@@ -70,12 +70,12 @@ def comm(pid: int) -> str:
 
 
 def parent(pid: int) -> int:
-    """Return the pid of a process's parent; 0 if it has ended."""
+    """Return the pid of a process's parent; 0 if the process has ended."""
     return int(_status(pid, "PPid") or 0)
 
 
 def pid_inside(pid: int) -> int:
-    """Return the pid of a process in its innermost namespace; 0 if it has ended."""
+    """Return the pid of a process in its innermost namespace; 0 if the process has ended."""
     # NSpid lists the pid in each nested namespace, the innermost last.
     return int((_status(pid, "NSpid") or "0").split()[-1])
 

@@ -85,7 +85,8 @@ def waves(seed: int, scope: Field) -> Iterator[tuple[Fault, ...]]:
                     target = random.choice(scope.pods)
                 elif level is Level.NODE:
                     target = nodes[number]
-                # The loss of a node comes last: faults of its pods could not be injected after it.
+                # The loss of a node comes last, because faults can no longer hit pods on a lost
+                # node.
                 at = random.uniform(WITHIN_SECONDS if kind.given_up else 0, WITHIN_SECONDS)
                 seconds = random.uniform(*kind.lasts)
                 faults.append(Fault(round(at, 1), kind.name, target, round(seconds, 1)))

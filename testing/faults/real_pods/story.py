@@ -26,7 +26,7 @@ class Story:
     def tell(self, what: str, **more: object) -> None:
         """Print a line, and append it to the file."""
         line = {"time": round(time.monotonic() - self.began, 1), "what": what, **more}
-        # Faults of a wave report from several threads.
+        # The faults of a wave call this from several threads.
         with self._lock:
             print(in_words(line), flush=True)
             # Opened for each line, so that the file is complete even if the run is killed.

@@ -172,8 +172,8 @@ def _of_kind(kind: Kind, happened: Happened) -> Row:
 
 def _timed(words: str, count: str, seconds: list[float], bounds: tuple[int, int]) -> Row:
     shown = f"median <= {bounds[0]} s, max <= {bounds[1]} s"
-    # There are no times if the fault never hit a target, if its targets never recovered, or if all
-    # its times are in `beside` or `alone`.
+    # The list is empty if the fault never hit a target, if its targets never recovered, or if all
+    # times of the fault are in the lists `beside` and `alone`.
     if not seconds:
         return Row(words, count, "-", shown, good=True)
     middle, most = median(seconds), max(seconds)

@@ -45,7 +45,7 @@ class End:
 
 @dataclass(frozen=True)
 class Lived:
-    """The course of a period with a fault.
+    """What was measured in a run with a fault.
 
     `first` is the number of seconds until the new job has its first pod, and `whole` the number of
     seconds until the jobs reach the final state. Both times count from the beginning of the fault

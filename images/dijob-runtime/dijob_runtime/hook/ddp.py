@@ -53,8 +53,8 @@ def _with_tensors(usual: Callable[..., Any]) -> Callable[..., Any]:
     """Reduce a number as a tensor on the CPU.
 
     The type of the tensor is the same on all ranks; otherwise gloo would abort the process.
-    For example, DI-engine's collectors reduce the duration of their episodes. It is the integer 0
-    on ranks without an episode, and a float on the other ranks.
+    For example, DI-engine's collectors add up the durations of the episodes of all ranks. The value
+    is the integer 0 on ranks without an episode, and a float on the other ranks.
     """
 
     @wraps(usual)

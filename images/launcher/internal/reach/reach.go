@@ -72,7 +72,7 @@ func requireNumbers(words ...string) error {
 	return nil
 }
 
-// Target is an address to which this rank connects, with a description of its owner for messages.
+// Target is an address to which this rank connects. Messages also name the owner of the address, e.g. "rank 3".
 type Target struct {
 	host, port string
 	whose      string

@@ -395,8 +395,8 @@ func (r *run) check() {
 	r.updateTopology(said)
 	r.record.storeCount(env.Natural(said["ends-counted"]))
 	if number := r.dueRenewal(said); number != "" && r.renewing == "" {
-		// A rank to which this one connects has a new address. The program would never learn of it, because NNG keeps dialing
-		// the old one. So the program is stopped, and the kubelet restarts the container with the new peer list.
+		// A peer to which this rank connects has a new address. The program would never use the new address, because NNG keeps
+		// dialing the old address. So the program is stopped, and the kubelet restarts the container with the new peer list.
 		r.renewing = number
 		env.Logf("the peer list has changed (revision %s, the program has %s): the program is stopped and restarted with the new list",
 			number, r.startedWith)

@@ -18,7 +18,9 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class RunningThread(Generic[Result]):
-    """A function that runs in a thread, and the event loop's end of its stream."""
+    """A function that runs in a thread, and the reader and writer through which the event loop
+    exchanges bytes with it.
+    """
 
     result: asyncio.Task[Result]
     reader: asyncio.StreamReader

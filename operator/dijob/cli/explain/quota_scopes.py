@@ -1,4 +1,4 @@
-"""Determines whether the scopes of a ResourceQuota contain a pod. No I/O.
+"""Determines whether a pod matches the scopes of a ResourceQuota. No I/O.
 
 A quota with scopes counts only some pods, for example those of a priority class.
 """
@@ -23,7 +23,7 @@ def scopes_of(quota: Body) -> list[Body]:
 
 
 def contains(scopes: Sequence[Body], pod: Body) -> bool | None:
-    """Return whether all scopes contain the pod with this spec; None if a scope is unknown."""
+    """Return whether a pod with this spec matches all scopes; None if a scope is unknown."""
     found = [_is_in(scope, pod) for scope in scopes]
     return None if None in found else all(found)
 

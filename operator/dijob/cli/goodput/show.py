@@ -40,7 +40,7 @@ def _at(part: TimePart, spent: TimeSpent) -> str:
 
 
 def format_report(spent: TimeSpent, created: str) -> str:
-    """Return the table of all parts, and the sentence."""
+    """Return the table of the parts of the job's time, followed by the sentence about them."""
     parts = divide_time(spent)
     shares = share_percent(parts)
     # The running time is always shown, because the goodput is its share of the total.

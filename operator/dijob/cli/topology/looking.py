@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from dijob.client import AsyncClient, Job, RankPod
 
 # The pods are not read at the same moment, and connections come and go. So a single reading can
-# lack a connection that exists. A connection counts as missing only if the last reading lacks it
-# too.
+# lack a connection that exists. If a connection is missing, the pods are read again, up to this
+# many times in all. Only the connections that the final reading lacks count as missing.
 _READINGS: Final = 3
 _PAUSE_SECONDS: Final = 1.0
 

@@ -31,7 +31,8 @@ LOOK_SECONDS: Final = 5.0
 STALE_SECONDS: Final = 30.0
 # A claim of this age has been observed by all other releases.
 SEEN_SECONDS: Final = LOOK_SECONDS + 2.0
-# Any user with access to Leases can write a holder of any length. No valid name is longer.
+# Any user with access to Leases can write a holderIdentity of any length. No valid name is longer
+# than this.
 HOLDER_LIMIT: Final = 253
 
 

@@ -51,7 +51,7 @@ def at_once(ctx: Context, status: Status) -> float:
 
 
 def at_next_resync(ctx: Context, status: Status) -> float:
-    """Return the resync interval: the operator does nothing until the job is edited."""
+    """Return the resync interval. The job is paused, so only an edit makes the operator act."""
     return RESYNC_SECONDS
 
 

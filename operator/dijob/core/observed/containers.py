@@ -224,8 +224,8 @@ def sidecar_names(spec: Body) -> frozenset[str]:
 
 def last_end(spec: Body, status: Body, main: Body) -> ContainerEnding | None:
     """Return how the main container last ended. If only other containers ended with an error, the
-    last termination of the first of them takes precedence. Other containers whose terminations do
-    not count are ignored.
+    last termination of the first of them takes precedence. Other containers are
+    ignored if their terminations do not count as failures (uncounted_containers).
 
     If no such termination is recorded, return the unrecorded end of the first container that has
     one. For a failed pod, return None instead, because its status says more than an unrecorded end.

@@ -180,8 +180,8 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed, now: datetime) ->
 
 def _api_error(refused: ApiRejection) -> str:
     """Return the API error about the pod of a rank. Advice is added only to an error about the
-    pod's content. The message about an old pod needs no advice, although it may name the operator's
-    containers: it lists the containers that are still running.
+    pod's content. The message about an old pod lists the containers that are still running, so it
+    may name the operator's containers. It needs no advice even then.
     """
     about_content = refused.why in (RejectionCause.REJECTED, RejectionCause.FORBIDDEN)
     return remedies.about_rank(refused.message) if about_content else refused.message

@@ -218,9 +218,9 @@ def _true_since(status: Body, kind: str) -> str:
 
 
 def _has_succeeded(meta: Body, status: Body, main: Body, in_front: bool) -> bool:
-    """Whether the main container exited 0 on its own, although sidecars may still be running. A
-    program that exits 0 because its pod was terminated has not succeeded. `in_front`: the launcher
-    runs the program.
+    """Whether the main container exited 0 on its own, even if sidecars are still running. A program
+    that exits 0 because its pod was terminated has not succeeded. `in_front`: the launcher runs the
+    program.
     """
     if meta.get("deletionTimestamp") or disruptions.was_ended(status):
         return False

@@ -56,8 +56,8 @@ def _pull_failed(events: Iterable[Body], main: str) -> bool:
 
 def unexplained_ends(pods: Iterable[Pod]) -> Iterator[tuple[End, ContainerEnding, Pod]]:
     """Yield the last terminations whose cause only an event can show. If the kubelet has killed the
-    container, its status shows an ordinary termination by SIGTERM. If the kubelet has no record of
-    the end, its status shows nothing.
+    container, the container's status shows an ordinary termination by SIGTERM. If the kubelet has
+    no record of the end, the container's status shows nothing.
     """
     for pod in pods:
         end = pod.containers.last_end

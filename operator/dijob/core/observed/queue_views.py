@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 Body = Mapping[str, Any]
-# The reason of the condition Finished of a Workload whose quota has moved to a larger one.
+# The condition Finished has this reason if a larger Workload has taken over the Workload's quota.
 REPLACED: Final = "WorkloadSliceReplaced"
 
 
@@ -28,11 +28,11 @@ class Assignment:
 class Workload:
     """The Workload of a job.
 
-    `digest` identifies what it was created from (render/scheduling/kueue.py). `counts` and
-    `reclaimable` map the names of pod sets to numbers of pods. `assigned` maps them to their
-    assignments; {} without a quota reservation. `updates` are the podSetUpdates of its admission
-    checks. `past_seconds` is how long it ran in earlier admissions. `replaces` is the name of the
-    smaller Workload that this one replaces when the job grows.
+    `digest` identifies the values from which the Workload was created (render/scheduling/kueue.py).
+    `counts` and `reclaimable` map the names of pod sets to numbers of pods. `assigned` maps them to
+    their assignments; {} without a quota reservation. `updates` are the podSetUpdates of its
+    admission checks. `past_seconds` is how long it ran in earlier admissions. `replaces` is the
+    name of the smaller Workload that this one replaces when the job grows.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Workload:
 
     @property
     def keeps_quota(self) -> bool:
-        """Whether the Workload has a quota reservation, and its job need not stop."""
+        """Whether the Workload has a quota reservation, and is not deleted, evicted or finished."""
         return self.reserves and not (self.deleting or self.evicted or self.is_true("Finished"))
 
     def assigned_count(self, pod_set: str) -> int:

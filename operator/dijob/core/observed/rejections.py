@@ -172,7 +172,7 @@ def _for_now(
     now: datetime,
     wait: Callable[[int], float] = _usual_wait,
 ) -> ApiRejection:
-    """Return a temporary rejection, retried after wait(attempts) seconds."""
+    """Return a temporary rejection. The request is retried after wait(attempts) seconds."""
     attempts = before.attempts + 1 if before else 1
     since = before.since if before and before.why is why else now
     retry_at = now + timedelta(seconds=wait(attempts))

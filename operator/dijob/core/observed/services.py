@@ -1,4 +1,4 @@
-"""Reads Services, and compares the pods and ports that they target.
+"""Reads Services, and compares the pods and ports that they target with the operator's spec.
 
 A Service still exists after its spec has been edited. Without the comparison, nothing would be
 reported until a rank looks up the name of another rank and does not find it.

@@ -49,9 +49,9 @@ class Termination:
         return ""
 
     def _of_containers(self, now: datetime) -> str:
-        # A kubelet reports terminated containers only when all of them have terminated. So some
-        # containers that are listed here may have ended already, which is why the message refers to
-        # the node's last report.
+        # A kubelet reports the pod's containers as terminated only after all of them have
+        # terminated. So some containers that are listed here may have ended already, which is why
+        # the message refers to the node's last report.
         one = len(self.running) == 1
         state = f"{'container' if one else 'containers'} {list_names(self.running)}"
         state += f" {'was' if one else 'were'} still running as of the node's last report"

@@ -94,7 +94,7 @@ def _of_container(container: Body, status: Body, *, restarts: bool) -> Iterator[
 
 
 def _running_since(status: Body) -> str:
-    """Return when a container started; "" if it is not running."""
+    """Return the time at which a container started; "" if it is not running."""
     running = (status.get("state") or {}).get("running")
     return str((running or {}).get("startedAt") or "")
 

@@ -116,10 +116,10 @@ class Pod:
     `owner` is the key of its job (names.owner_key; "": none), `version` the resourceVersion of this
     view. `complaint` is the reason that the cluster reports if the pod has no address or does not
     run. `unmountable` says why its node cannot mount the launcher's image, if this means that the
-    pod must be re-created with an init container ("" otherwise). `unready` is what keeps it from
-    being Ready, other than its program. `unready_since` is when it ceased to be Ready ("": it is
-    Ready, or has no channel). `ending_soon`: the operator has set the deadline that terminates it
-    but keeps its logs. `copy` is its copy of the peer list.
+    pod must be re-created with an init container ("" otherwise). If something other than its
+    program keeps it from being Ready, `unready` says what. `unready_since` is when it ceased to be
+    Ready ("": it is Ready, or has no channel). `ending_soon`: the operator has set the deadline
+    that terminates it but keeps its logs. `copy` is its copy of the peer list.
     """
 
     rank: int

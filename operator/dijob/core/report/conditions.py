@@ -227,8 +227,8 @@ def _peers_ready(ctx: Context) -> Fact:
     lagging = lagging_ranks(ctx) if world.list_is_active else list(world.wanted)
     if not lagging:
         ready = f"all ranks are Ready with peer list revision {world.address_list.number}"
-        # Ready is not enough: a program that bypasses the launcher also listens on its port, but
-        # trains without its peers.
+        # All ranks can be Ready even if a program bypasses the launcher. Such a program listens on
+        # its port, but trains without its peers.
         if without_peers(ctx):
             return Fact(PeersReady.LauncherBypassed, f"{ready}, but {NO_PEERS}")
         return Fact(PeersReady.AllRanksReady, ready)

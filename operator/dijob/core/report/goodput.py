@@ -111,7 +111,7 @@ def _next_activity(old: Status, new: Status, figures: Goodput, *, waits: bool) -
     """
     before, peers = figures.activity, find_condition(new, PeersReady)
     reason = peers.reason if peers else ""
-    # In a job that bypasses the launcher, the programs are running, too.
+    # In a job that bypasses the launcher, the programs are running, although PeersReady is False.
     ready = is_true(new, PeersReady) or reason == PeersReady.LauncherBypassed.name
     if new.ended or (is_true(new, Terminating) and not ready):
         return Activity.ENDED
@@ -146,7 +146,7 @@ def _change_activity(figures: Goodput, activity: Activity, now: datetime) -> Goo
     if figures.activity is Activity.RECOVERING and past:
         last = past[-1].model_copy(update={"seconds": _limit(past[-1].seconds + seconds)})
         past = (*past[:-1], last)
-    # A recovery after a wait for room continues the last interruption.
+    # A recovery that follows a wait for room (a node or a quota) is part of the last interruption.
     if activity is Activity.RECOVERING and figures.activity is not Activity.WAITING:
         update["interruptions"] = _limit(figures.interruptions + 1)
         past = (*past, Interruption(time=begin))[-MOST_INTERRUPTIONS:]

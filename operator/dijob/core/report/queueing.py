@@ -31,7 +31,7 @@ def queue_facts(ctx: Context) -> list[Fact]:
 
 
 def hold_message(ctx: Context) -> str:
-    """Return what a job that may not run is waiting for; "" if Kueue does not hold it back."""
+    """Return what the job is waiting for if Kueue holds it back; otherwise ""."""
     if ctx.job.spec.suspend or not (queueing.uses_queue(ctx) and queueing.is_held(ctx)):
         return ""
     return _queue_fact(ctx).message

@@ -45,7 +45,7 @@ class TimeSpent:
 
     @property
     def earlier_seconds(self) -> int:
-        """The seconds of the interruptions before those in `interruptions`."""
+        """The total seconds of the older interruptions, which `interruptions` does not list."""
         known = sum(one.seconds for one in self.interruptions)
         return max(0, self.seconds[Activity.RECOVERING] - known)
 

@@ -31,7 +31,8 @@ WALL_CLOCK_ONLY = {"FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"
 @asynccontextmanager
 async def clock(shift: int, jumps: bool, lane: Lane) -> AsyncIterator[None]:
     """Shift the operator's wall clock by `shift` seconds, from its start or, if `jumps`, while it
-    runs. The monotonic clock stays correct, as if an administrator had set the clock.
+    runs. The monotonic clock stays correct, as it does when an administrator sets the wall
+    clock.
     """
     assert INSTALLED, "libfaketime is not installed (Debian's package libfaketime)"
     said = lane.operator.log.with_suffix(".clock")

@@ -42,7 +42,7 @@ func New(t *testing.T) *Pod {
 	return p
 }
 
-// Shows writes the pod's annotations, as the kubelet does.
+// Shows plays the kubelet: it writes the pod's annotations to the volume.
 func (p *Pod) Shows(t *testing.T, annotations map[string]string) {
 	t.Helper()
 	var text strings.Builder

@@ -39,8 +39,8 @@ __all__ = [
 ENGINES: Final[dict[Engine, EngineRow]] = {
     Engine.NONE: EngineRow(),
     Engine.NATIVE: native.ROW,
-    # Kueue's Workload is watched, so another module decides what to do with it
-    # (core/decide/queueing.py).
+    # This row does not describe Kueue's Workload. The operator watches Workloads, and
+    # core/decide/queueing.py decides what to do with them.
     Engine.KUEUE: EngineRow(marks=of_pod_set),
     Engine.VOLCANO: volcano.ROW,
     Engine.COSCHEDULING: coscheduling.ROW,

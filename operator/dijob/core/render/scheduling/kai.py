@@ -4,7 +4,7 @@ KAI's pod grouper creates a PodGroup for each pod. It does not know the kind DIJ
 a rank would have one member, and there would be no gang. An annotation of the pod tells the pod
 grouper to leave the pod alone (shouldSkipPodGrouper in pkg/podgrouper), so the operator creates the
 PodGroup. The scheduler counts only pods that have not ended (PodSet.IsReadyForScheduling), so the
-number must fall when ranks succeed.
+PodGroup's minMember must be lowered when ranks succeed.
 """
 
 from typing import Final

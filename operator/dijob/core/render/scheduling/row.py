@@ -20,8 +20,8 @@ Spec = Mapping[str, Any]
 class PodMarks:
     """What an engine adds to the pod of each rank.
 
-    An engine can add fields of the pod's spec, labels, annotations, entries of the nodeSelector,
-    tolerations, and the names of scheduling gates.
+    An engine can add labels, annotations, entries of the nodeSelector, tolerations, the names of
+    scheduling gates, and other fields of the pod's spec.
     """
 
     fields: Mapping[str, Any] = field(default_factory=dict)
