@@ -44,7 +44,7 @@ class Image:
     # All files get the same timestamp, so that the image is reproducible. This is possible because
     # nothing in the image compares file times.
     timeless: bool = False
-    # Folders below the inputs that are excluded from the build.
+    # Folders inside the inputs. The build excludes all files in these folders.
     without: tuple[str, ...] = ()
 
 

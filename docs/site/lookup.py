@@ -26,9 +26,9 @@ Generated from the code (`metrics.py` in `controller`, `history`, `kube` and `se
 `operator/dijob`)
 by `make crds`; do not edit.
 
-[Operations](operations.md#metrics) describes where the metrics are served, how to read them, the
-dashboard and the alerts. A histogram has series that end in `_bucket`, `_sum` and `_count`; the
-type column shows the first and the last bound of its buckets.
+[Operations](operations.md#metrics) describes where the metrics are served and how to read them. It
+also describes the dashboard and the alerts. A histogram has series that end in `_bucket`, `_sum`
+and `_count`; the type column shows the first and the last bound of its buckets.
 
 ## The operator's
 

@@ -1,6 +1,7 @@
 // Stacks prints the stacks of a container's Python processes, as one line of JSON per process. A line contains the threads
 // as py-spy reports them, and the kernel function in which each thread sleeps. Stacks runs as an ephemeral container that shares
-// the process namespace of the examined container. Arguments NAME=VALUE select the processes that have these variables.
+// the process namespace of the examined container. Arguments of the form NAME=VALUE select the processes that have these
+// environment variables.
 //
 // A separate program is needed because the image of Stacks contains no shell that could list processes. It also limits the time
 // and the output for each process.

@@ -71,8 +71,8 @@ NEWEST = Release(
     gates=("GenericWorkload",),
     apis=("scheduling.k8s.io/v1beta1",),
 )
-# The oldest version that the README promises, for the control plane only. It uses the helm that is
-# built for the newest version.
+# The oldest version that the README promises, for the control plane only. It uses the helm
+# binary that is built for the newest supported Kubernetes.
 OLDEST = Release("v1.30.14", HERE / "bin-1.30", CONTROL_PLANE, 240)
 RELEASES = {release.minor: release for release in (NEWEST, OLDEST)}
 

@@ -265,7 +265,7 @@ def find(name: str) -> Cluster | None:
 
 
 def get(name: str) -> Cluster:
-    """Return the cluster with this name. The error explains how to start it."""
+    """Return the cluster with this name. If there is none, the error explains how to start it."""
     found = find(name)
     if found is None:
         raise ClusterError(

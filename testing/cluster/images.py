@@ -18,8 +18,8 @@ BUSYBOX = "dijob.local/busybox:1"
 def write_archive(
     archive: Path, name: str, files: Mapping[str, bytes], entrypoint: Sequence[str]
 ) -> Path:
-    """Write a docker archive with one layer: files by path (all executable), the image's name, and
-    its entry point.
+    """Write a docker archive of an image with one layer. `files` maps each path in the layer to the
+    file's content; all files are executable. `name` is the image's name.
     """
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as tar:

@@ -128,7 +128,8 @@ def give_addresses(end: Process | None, device: str, network: Endpoint, host: in
     ip(end, "link", "set", device, "address", mac)
     for family in network.families:
         address = f"{family.host(network.number, host)}/{family.network_bits}"
-        # Duplicate address detection is off: until it ends, no program can listen on the address.
+        # `nodad` turns off the check for duplicate addresses. No program can listen on an address
+        # while the kernel is checking it.
         unasked = ["nodad"] if family is IPV6 else []
         ip(end, family.flag, "address", "add", address, "dev", device, *unasked)
     ip(end, "link", "set", device, "up")

@@ -250,7 +250,7 @@ def check_status(before: Body, after: Body) -> None:
 
 
 def quota_of(body: Body) -> int:
-    """Return for how many pods a Workload holds quota."""
+    """Return the number of pods for which a Workload holds quota."""
     if not is_true(body, "QuotaReserved") or is_true(body, "Finished"):
         return 0
     status = body["status"]

@@ -182,8 +182,8 @@ class Chaos(Driven):
 
     @rule(rounds=st.integers(0, 6), faults=FAULTS)
     def it_goes_on_until_a_fault(self, rounds: int, faults: Faults) -> None:
-        """Run several rounds. Without this rule, a job with all ranks running would be reached very
-        rarely.
+        """Run several rounds. Without this rule, a test would very rarely reach a state in which
+        all ranks of the job are running.
         """
         self.hears(True)
         for fault in [Faults()] * rounds + [faults]:

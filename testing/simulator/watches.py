@@ -67,8 +67,9 @@ class Watches:
             watch.fall_silent()
 
     def end(self, how: str, lose: bool = True) -> None:
-        """End all watches: by the apiserver ("end"), by the network ("reset"), or because they lag
-        too far behind ("expired"). With `lose`, delayed events are never delivered.
+        """End all watches. `how` is "end" if the apiserver ends them, "reset" if the connections
+        break, and "expired" if they lag too far behind. With `lose`, delayed events are never
+        delivered.
         """
         for watch in list(self.open):
             watch.break_off(how, lose)

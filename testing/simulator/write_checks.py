@@ -60,7 +60,8 @@ class Judged(RuleBasedStateMachine):
         self.before = Status()
         self.lists: dict[int, str] = {}
         self.charged: dict[str, int] = {}
-        # By the pod's uid: the run of the Redis server with which its process started.
+        # By the pod's uid: which run of the Redis server there was (run_of) when the process in the
+        # pod started.
         self.met: dict[str, str] = {}
 
     @property

@@ -209,8 +209,8 @@ def _next_above(falling: list[int], least: int) -> int:
 
 
 def _without_substitutions(script: str) -> str:
-    """Return the script with each substitution replaced by one word: each `$(...)`, including
-    nested ones, and each pair of backticks.
+    """Return the script with one word in place of each substitution. A substitution is a `$(...)`
+    with all that is nested in it, or the text between a pair of backticks.
     """
     # For each open parenthesis, `open_` contains its position in `kept`, and whether it is a "$(".
     kept, open_, at = list[str](), list[tuple[int, bool]](), 0

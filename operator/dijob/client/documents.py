@@ -45,7 +45,7 @@ def load(path: str | Path) -> tuple[Body, ...]:
 
 
 def format_path(path: str | Path) -> str:
-    """Return the name of a file for messages."""
+    """Return the name that messages use for a file."""
     return "standard input" if str(path) == STDIN else str(path)
 
 

@@ -1,4 +1,4 @@
-"""Prepares the restart of a job: a new object from the old one, and the ConfigMaps that it owns.
+"""Prepares the restart of a job: the new job, and copies of the ConfigMaps that the old job owns.
 
 Kubernetes deletes these ConfigMaps together with the old job, so they have to be created again.
 """
@@ -51,7 +51,7 @@ def as_written(body: Mapping[str, Any]) -> Json:
 
 
 def rename_for_dry_run(body: Json) -> Json:
-    """Return the same job under another name, for a dry run while the old one exists.
+    """Return the new job under another name, for a dry run while the old job still exists.
 
     The random name has the same length as the job's name, because the dry run also checks the
     length of the pods' names.

@@ -191,7 +191,7 @@ def one_size_changed() -> Rule:
 
 
 def tasks_unchanged(what: str, value: str) -> Rule:
-    """Return the rule that a value in each task must not change.
+    """Return the rule that rejects a change of a value in any task.
 
     `value` is CEL with the task as t. `what` names the value in the message.
     """

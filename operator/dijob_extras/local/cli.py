@@ -30,7 +30,7 @@ def command(
     timeout: float | None,
     volumes: tuple[str, ...],
 ) -> None:
-    """Run the DIJob in a file on this machine, without Kubernetes.
+    """Read a DIJob from a file and run it on this machine, without Kubernetes.
 
     Each rank is a process group with the environment variables of its pod and its own address
     (127.N.0.3 for rank 0, 127.N.0.4 for rank 1). Programs are taken from your PATH, not from the

@@ -180,7 +180,7 @@ def explain_halt(process: PythonProcess) -> tuple[str, str] | None:
 def describe_halted(looks: Mapping[int, Look]) -> Iterable[tuple[int, str, str]]:
     """Yield a rank, a sentence about its processes that cannot run, and a remedy.
 
-    If a rank's processes cannot run for different reasons, the rank is yielded once per reason.
+    If several reasons keep a rank's processes from running, the rank is yielded once per reason.
     """
     for rank, look in sorted(looks.items()):
         found: dict[tuple[str, str], list[PythonProcess]] = {}

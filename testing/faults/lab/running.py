@@ -53,7 +53,7 @@ class Operator:
     stretches: Path | None = None
     # The file for the durations of its reconciliations (passes.py)
     passes: Path | None = None
-    # The file for its tasks on SIGUSR1 (tasks.py)
+    # The file to which it writes its asyncio tasks when it receives SIGUSR1 (tasks.py)
     tasks: Path | None = None
     starts: int = 0
     port: int = 0

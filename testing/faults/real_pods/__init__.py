@@ -3,5 +3,6 @@ hold after them. docs/reliability.md describes faults, invariants and results.
 
 Some modules draw faults and judge observations with pure functions, so that unit tests can cover
 them without a cluster: kinds, plan, shapes, judge, charges, ranks, healing and table. The modules
-hosts, looks and leftovers observe, those named *_acts inject faults, and run connects all of them.
+`hosts`, `looks` and `leftovers` make the observations. The modules `*_acts` inject the faults. The
+module `run` connects all of them.
 """

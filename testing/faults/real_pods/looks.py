@@ -39,7 +39,7 @@ class View:
             one["name"]: one.get("containerID", "").rpartition("/")[2]
             for one in body.get("status", {}).get("containerStatuses") or ()
         }
-        # By uid, because a pod of the same name may just have been replaced.
+        # By uid, because another pod with the same name may just have replaced this one.
         mine = self.boxes.get(body.get("metadata", {}).get("uid", ""), [])
         return next((box for box in mine if box.container == ids.get(container)), None)
 

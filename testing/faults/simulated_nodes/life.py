@@ -26,7 +26,8 @@ ELASTIC = {"minReplicas": 1, "maxReplicas": 8, "replicas": RANKS}
 JOBS = ("a", "b", "c", "d")
 CONVERGED_SECONDS = 240.0
 COUNTED_SECONDS = 30.0
-# How often a run is repeated if kwok gave a pod a second address. This is a defect of kwok.
+# A run is repeated if kwok has given a pod a second address, which is a defect of kwok. This is the
+# largest number of runs.
 TRIES = 3
 
 Trouble = Callable[[Lane], AbstractAsyncContextManager[None]]

@@ -1,5 +1,5 @@
 """The soak test: random jobs and random faults for a long time, on two operators with leader
-election. It measures growth of memory, leaks, and the time until a job runs:
+election. It measures memory growth, leaks, and how long jobs take to start. Usage:
 python -m faults.soak [--minutes M] [--seed N] [--channel] [--json FILE]
 """
 

@@ -15,8 +15,8 @@ from faults.lab.running import Operator
 
 TOLD_SECONDS = 10.0
 # Some connections from a burst stay open. aiohttp closes a connection only after 15 s without use,
-# and even the few requests at rest (the namespace claims, every 5 s) use them in turn. A leak
-# would be larger.
+# and even the few requests of an idle operator (the namespace claims, every 5 s) use these
+# connections in turn. A leak would be larger.
 IN_TURN = 6
 # Unused connections are closed after 15 s.
 REST_SECONDS = 17.0

@@ -37,8 +37,8 @@ async def test_an_elastic_job_starts_when_its_window_is_over(behind: int) -> Non
 
 
 def left(pod: Pod, seen: float) -> float:
-    """Return how long (seconds) the window stays open for a pod that was seen to have arrived this
-    many seconds ago.
+    """Return for how many seconds the window stays open for a pod that was seen to have arrived
+    `seen` seconds ago.
     """
     what = observed(pod, list_seen={(pod.uid, ARRIVAL): later(-seen)})
     world = world_of(gang(size=3, minimum=1), what, Status(), NOW)

@@ -36,7 +36,8 @@ from dijob_runtime.resume import (
 from dijob_runtime.world import FOLDER
 
 # Only these modules run the learner's hooks, which load the checkpoint. A program with its own loop
-# might not load it, so it gets a new folder, as it would without this patch.
+# might not load the checkpoint. Such a program therefore gets a new folder, as it would without
+# this patch.
 PIPELINES = ("ding.entry.serial_entry", "lzero.entry.train_")
 # Trainable parts that are not in the learner's checkpoint.
 NOT_SAVED = ("reward_model", "world_model")

@@ -226,7 +226,8 @@ func (c *Channel) ReportStack(asked, text string) {
 	c.send(nil)
 }
 
-// Said returns the annotations in the operator's newest response, without their prefix; nil if there was none.
+// Said returns the annotations in the operator's newest response, without their prefix. It returns nil if the operator has not
+// responded yet.
 func (c *Channel) Said() map[string]string {
 	if c == nil {
 		return nil

@@ -69,7 +69,7 @@ func prepare(words []string) call {
 		return call{words: words}
 	}
 	if platform, is := users.values["platform"]; is && platform != "k8s" {
-		// Another platform has its own variables and defaults, so the command keeps its usual meaning.
+		// A platform other than k8s has its own variables and defaults, so the command is run unchanged.
 		env.Logf("--platform %s is given: no options are added and no addresses are checked", platform)
 		return call{words: words}
 	}

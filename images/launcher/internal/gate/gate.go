@@ -127,8 +127,8 @@ func (w *waiting) isListed() bool {
 	return w.named == w.address && w.serviceHasRecords(ranks)
 }
 
-// resolves returns whether this rank's name resolves to this pod and all names to which the rank connects can be resolved.
-// The gate must check this, because NNG never retries a name that did not resolve.
+// resolves returns whether this rank's name resolves to this pod, and whether the names of all ranks to which it connects can
+// be resolved. The gate must check this, because NNG never retries a name that did not resolve.
 func (w *waiting) resolves(ranks []string) bool {
 	w.unknown = w.host
 	if addresses, err := w.lookup(w.host); err != nil || !slices.Contains(addresses, w.address) {

@@ -26,8 +26,8 @@ func descendants(pid int) []int {
 	return found
 }
 
-// holdsSocket returns whether one of these processes has one of these sockets open. The files of another user's process cannot
-// be read, so such a process counts as having none.
+// holdsSocket returns whether one of these processes has one of these sockets open. The open files of another user's
+// process cannot be read, so such a process counts as one without sockets.
 func holdsSocket(pids []int, inodes []string) bool {
 	if len(inodes) == 0 {
 		return false

@@ -56,8 +56,8 @@ func readLastRun() *lastRun {
 	return &found
 }
 
-// write stores the record for the next launcher. If the volume is full, that launcher does not wait and does not repeat the
-// log, but nothing else is lost.
+// write stores the record for the next launcher. If the volume is full, the record is not stored. The only effect is that the
+// next launcher may not wait, and may not repeat the log.
 func (l *lastRun) write() {
 	text, err := json.Marshal(l)
 	if err == nil && os.WriteFile(runPath()+".new", text, 0o644) == nil {
@@ -127,9 +127,9 @@ func (l *lastRun) code() int {
 	return l.Code
 }
 
-// awaitCount waits until the operator has counted the end of the previous run. If the container is terminated before that, it
-// returns false and the exit code of that run. It repeats the program's output if the container is terminated or the wait is
-// long.
+// awaitCount waits until the operator has counted the end of the previous run. If the container is terminated during this wait,
+// awaitCount returns false and the launcher's exit code, which shows how the previous run ended. It repeats the program's
+// output if the container is terminated or the wait is long.
 func awaitCount(last *lastRun, signals <-chan os.Signal) (goOn bool, code int) {
 	began, said := time.Now(), false
 	limit := env.Seconds("DIJOB_CONFIRM_SECONDS", confirmSeconds)

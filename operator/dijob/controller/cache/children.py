@@ -18,7 +18,7 @@ from dijob.process.clock import SYSTEM, Clock
 
 @dataclass(frozen=True)
 class Children:
-    """One store per watched kind, each with a list and watch per namespace."""
+    """One store per watched kind, each with a list-and-watch per namespace."""
 
     stores: Mapping[str, Informer[Any]]
     # None if the operator does not use Kueue. When all other objects have been listed, the

@@ -1,4 +1,4 @@
-"""A store that is kept up to date by one list and watch per namespace (client-go's informer).
+"""A store that is kept up to date by one list-and-watch per namespace (client-go's informer).
 
 kopf's indexes serve the same purpose, but are too slow (docs/decisions/002). Their start-up time
 grows faster than quadratically with the number of objects, and each event costs five times as much

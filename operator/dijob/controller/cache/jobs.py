@@ -104,7 +104,8 @@ class Jobs:
 
     def shown(self, uid: str) -> int:
         """Return the newest version of a job that a list or watch has delivered, or -1. The store
-        may know a newer version from a response, for example to the operator's own write.
+        may know a newer version, because it also contains the versions in other responses, such as
+        those to the operator's own writes.
         """
         return self._shown.get(uid, -1)
 

@@ -1,4 +1,4 @@
-"""Keeps a store up to date with one list and watch, like client-go's Reflector.
+"""Keeps a store up to date with one list-and-watch, like client-go's Reflector.
 
 kopf's watch has no such store. It also does not report which objects disappeared while it was
 interrupted. To find these objects, the Reflector compares each new list with the objects that it
@@ -45,7 +45,7 @@ class _Listing:
 
 
 class _Versions:
-    """The resourceVersions that a list and watch has reached. The watch continues from `last`."""
+    """The resourceVersions that a list-and-watch has reached. The watch continues from `last`."""
 
     def __init__(self, kind: str) -> None:
         self.last = ""
@@ -69,10 +69,10 @@ class _Versions:
 
 
 class Reflector:
-    """One list and watch. Objects that are missing from a new list are removed from the store.
+    """One list-and-watch. Objects that are missing from a new list are removed from the store.
 
     `heard` is the time of the last event or bookmark (monotonic seconds). `synced` is set when the
-    first list is complete. `uids` contains the uids of the objects that this list and watch has
+    first list is complete. `uids` contains the uids of the objects that this list-and-watch has
     shown. After a response with a status code in `raises`, `run` raises RequestError and does not
     retry.
     """

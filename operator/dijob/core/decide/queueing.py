@@ -137,7 +137,7 @@ def held_actions(ctx: Context, may_create: bool) -> tuple[Action, ...]:
 
 
 def _has_pods(ctx: Context) -> bool:
-    """Whether pods of the job may still use its quota."""
+    """Whether the job still has pods, which may be using its quota."""
     return bool(ctx.observed.all_pods)
 
 

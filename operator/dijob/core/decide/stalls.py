@@ -53,7 +53,7 @@ def awaits_stacks(ctx: Context) -> bool:
 
 
 def ask_stacks(ctx: Context) -> tuple[AskStack, ...]:
-    """Ask the connected launchers that have not been asked yet for their programs' stacks."""
+    """Ask each connected launcher for its program's stacks, unless it has already been asked."""
     if not awaits_stacks(ctx):
         return ()
     ranks, pods = ctx.observed.progress.ranks, ctx.world.pods

@@ -105,9 +105,9 @@ def until_given_back(rendezvous: Rendezvous, status: Status, timeout: int) -> fl
 def seconds_rejected(
     world: World, observed: Observed, status: Status, now: datetime
 ) -> dict[int, float]:
-    """Return, for each rank without a pod, how long (seconds) the API server has been rejecting its
-    pod because of a quota or a policy. Time during which the job did not try to create the pod does
-    not count.
+    """Return, for each rank without a pod, for how many seconds the API server has been rejecting
+    its pod because of a quota or a policy. Time during which the job did not try to create the pod
+    does not count.
     """
     if not observed.rejections:
         return {}
@@ -132,7 +132,7 @@ def seconds_until_retry(status: Status, now: datetime) -> float:
 
 
 def _seconds_waited(rendezvous: Rendezvous, status: Status) -> dict[int, float]:
-    """Return how long (seconds) each required rank has been waiting for a node, or for room in a
+    """Return for how many seconds each required rank has been waiting for a node, or for room in a
     quota.
 
     Ranks that are not required are ignored, because they can join later. Pods that are rejected for

@@ -58,8 +58,8 @@ def last_group(world: World) -> frozenset[int]:
 
 
 def succeeded_ranks(world: World) -> frozenset[int]:
-    """Return the ranks that have succeeded according to their pods. A rank of a group that exits 0
-    under a stale list restarts with the others.
+    """Return the ranks that have succeeded according to their pods. A rank that exited 0 under a
+    stale list is left out if it restarts together with the other ranks.
     """
     done = (rank for rank, pod in world.pods.items() if pod.containers.succeeded)
     return frozenset(rank for rank in done if not _restarts_anyway(world, rank))

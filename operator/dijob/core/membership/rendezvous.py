@@ -29,7 +29,7 @@ CREATING_SECONDS = 1.0
 class Rendezvous:
     """The world, and the rules by which it starts and grows.
 
-    `window` is the join window: how long (seconds) ranks with an address wait for desired ranks
+    `window` is the join window: how many seconds ranks with an address wait for desired ranks
     without one. `refused` are the ranks whose pods have been rejected for at least as long as the
     admission timeout; they count as ranks without a node (capacity.py).
     """
@@ -149,9 +149,9 @@ class Rendezvous:
         current world have pods.
 
         The pods are created in rank order, so that the scheduler places the lowest ranks first if
-        the cluster has capacity for only some of them. Pods that find no node are also created,
-        because a cluster autoscaler must see them. A pod that was deleted to make room for a lower
-        rank is re-created only when the lower rank has a node.
+        the cluster has capacity for only some of them. Pods are created even if no node has room
+        for them, because a cluster autoscaler must see them. A pod that was deleted to make room
+        for a lower rank is re-created only when the lower rank has a node.
         """
         world, released = self.world, self.observed.room.released
         if self.needed:

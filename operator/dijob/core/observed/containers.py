@@ -227,8 +227,9 @@ def last_end(spec: Body, status: Body, main: Body) -> ContainerEnding | None:
     last termination of the first of them takes precedence. Other containers are
     ignored if their terminations do not count as failures (uncounted_containers).
 
-    If no such termination is recorded, return the unrecorded end of the first container that has
-    one. For a failed pod, return None instead, because its status says more than an unrecorded end.
+    If the status records none of these terminations, return the end of a container whose end was
+    not recorded: the main container if possible, otherwise the first of the others. For a failed
+    pod, return None instead, because its status says more than an unrecorded end.
     """
     every = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
     free = uncounted_containers(spec)

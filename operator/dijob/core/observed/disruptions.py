@@ -16,9 +16,10 @@ Body = Mapping[str, Any]
 # The prefix of the status message of every pod that a kubelet does not admit, whatever the reason
 # (1.30 to 1.34, pkg/kubelet: rejectPod).
 REJECTED = "Pod was rejected"
-# Status reasons that stand for a disruption, for kubelets that write a different message:
-# rejections by a node (pkg/kubelet: predicate.go and admissionRejectionReasons), and terminations
-# in favor of another pod. The list does not include reasons that the pod's own behavior causes:
+# Status reasons that show a disruption even if the message does not begin with REJECTED. Most of
+# them mean that a node rejected the pod (pkg/kubelet: predicate.go and admissionRejectionReasons).
+# The others mean that the node was lost or shut down, or that the kubelet ended the pod in favor of
+# another pod. The list does not include reasons that the pod's own behavior causes:
 # DeadlineExceeded, and Evicted for too much disk use. A pod that is evicted to protect the node has
 # the condition DisruptionTarget.
 DISRUPTIONS = (

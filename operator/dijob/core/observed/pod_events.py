@@ -71,7 +71,7 @@ def kill_cause(
     events: Iterable[Body], container: str, end: ContainerEnding, after: str = ""
 ) -> str:
     """Return why the kubelet killed a container; "" if no event shows that it did. Events up to
-    `after` belong to an earlier end of the container.
+    `after` belong to an earlier termination of the container.
     """
     begin = max(end.began, after)
     during = sorted(

@@ -52,7 +52,7 @@ def events_due(
     """Return the unexplained pods whose events must be read now, the longest overdue first. `due`
     maps the uid of a pod to the time when its events are read again.
 
-    `latency` is how long (seconds) a write currently takes. If writes are slow, events are read
+    `latency` is how long a write currently takes, in seconds. If writes are slow, events are read
     later. To find the events of one pod, the API server reads all events of the namespace. Also,
     each pod takes longer to start while the API server is slow.
     """

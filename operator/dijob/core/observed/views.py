@@ -33,7 +33,7 @@ class MadeWith:
     ("": the image proves nothing about other pods, see made.py). `reads` are the operator's
     annotations that its spec refers to; these are written together with a peer list. `restartable`:
     its launcher can restart the process in place. `confirmable`: after a failure, its launcher
-    waits until the failure is counted. `grace` is how long (seconds) its launcher waits for the
+    waits until the failure is counted. `grace` is how many seconds its launcher waits for the
     process to exit. `has_others`: it has containers other than the main one. `sidecars`: some
     containers always restart. `probed` are the containers that the kubelet kills if a probe or a
     postStart hook fails. `foreign`: it lacks what every pod of a rank has, so the operator cannot
@@ -338,7 +338,7 @@ class BudgetView:
 
 @dataclass(frozen=True)
 class Throttling:
-    """How slow the API server is now (pace.py): `latency` is how long (seconds) a write takes, and
+    """How slow the API server is now (pace.py): `latency` is how many seconds a write takes, and
     `reminders` is how many kubelets may be reminded.
     """
 

@@ -120,8 +120,8 @@ def _with_main(pod_set: PodSet, main: Manifest, member: GangMember, gang: Gang) 
 
 
 def _other_containers(given: Any, member: GangMember, gang: Gang) -> Any:
-    """Return these containers of the template, with the variables for all containers except the
-    main one.
+    """Return these containers of the template. Each of them gets the variables that every container
+    except the main one has.
     """
     if not isinstance(given, list):
         return given

@@ -50,9 +50,9 @@ class Milestones:
     """The transitions in one status change.
 
     `started` is the time (seconds) from the job's creation or resumption until it became Running.
-    `recovered` is the time (seconds) of a recovery in which a rank was lost. It begins when the
-    first rank becomes unready, and ends when all ranks are Ready again. Each of the two is None if
-    its transition did not happen. `restarts` counts restarts of ranks by cause.
+    `recovered` is how long the recovery from the loss of a rank took, in seconds. A recovery begins
+    when the first rank becomes unready, and ends when all ranks are Ready again. Each of the two is
+    None if its transition did not happen. `restarts` counts restarts of ranks by cause.
     """
 
     started: float | None = None

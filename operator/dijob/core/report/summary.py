@@ -104,9 +104,9 @@ def _is_problem(condition: Condition | None) -> bool:
 
 
 class Pressure(Enum):
-    """How soon a status change must be written. The control plane limits how fast many jobs start.
-    So a change that is not needed at once waits, and is merged with the next ones
-    (docs/decisions/022).
+    """How soon a status change must be written. When many jobs start at the same time, the control
+    plane limits how fast they start. So a change that is not needed at once waits, and is merged
+    with the next ones (docs/decisions/022).
     """
 
     AT_ONCE = auto()

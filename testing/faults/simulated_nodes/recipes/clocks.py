@@ -98,8 +98,18 @@ def _row(name: str, done: str, shift: int, jumps: bool) -> Recipe:
 RECIPES = (
     _row("clock-ahead", "the operator's clock is an hour ahead", HOUR, False),
     _row("clock-behind", "the operator's clock is an hour behind", -HOUR, False),
-    _row("clock-forward", "the operator's clock is set an hour ahead while it runs", HOUR, True),
-    _row("clock-back", "the operator's clock is set an hour back while it runs", -HOUR, True),
+    _row(
+        "clock-forward",
+        "the operator's clock is set forward one hour while the operator runs",
+        HOUR,
+        True,
+    ),
+    _row(
+        "clock-back",
+        "the operator's clock is set back one hour while the operator runs",
+        -HOUR,
+        True,
+    ),
     *(
         Recipe(
             "T15",

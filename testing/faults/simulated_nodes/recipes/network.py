@@ -48,7 +48,9 @@ async def cut(lane: Lane) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def told(error: dict[str, object], rejections: int, lane: Lane) -> AsyncIterator[None]:
-    """End all watches with this error, and answer `rejections` new watch requests with it."""
+    """End all watches with this error. It is also the response to the next watch requests, as many
+    as `rejections` says.
+    """
     left = rejections
 
     def first(asked: Asked) -> Fault | None:

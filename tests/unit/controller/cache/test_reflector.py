@@ -1,4 +1,4 @@
-"""One list and watch closes its connections."""
+"""One list-and-watch closes its connections."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass

@@ -79,11 +79,11 @@ class EngineRow:
     of the job: `dropped` returns this field and the reason ("": no field was ignored). `switch`
     says how an administrator enables the API.
 
-    `scheduler` is the name under which the scheduler is usually installed ("": the pods' own).
-    `counts_succeeded`: pods that have succeeded count toward this number as long as they exist.
-    `queues` is the API version and the resource of the engine's cluster-scoped queues ("": the
-    engine has none that a client can read). `queue` is the name of the default queue. `queue_state`
-    is the state in which a queue gives nodes to jobs ("": queues have no state).
+    `scheduler` is the name under which the scheduler is usually installed ("": the pods keep their
+    own scheduler). `counts_succeeded`: pods that have succeeded count toward this number as long as
+    they exist. `queues` is the API version and the resource of the engine's cluster-scoped queues
+    ("": the engine has none that a client can read). `queue` is the name of the default queue.
+    `queue_state` is the state in which a queue gives nodes to jobs ("": queues have no state).
     """
 
     kind: str = ""
