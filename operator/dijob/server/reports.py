@@ -171,7 +171,7 @@ class Reports:
         await self._patch(body, {"progress": _dump_progress(new.model_copy(update=shown))})
 
     async def profiling(self, job: JobName, pod: str, data: dict[str, Any]) -> None:
-        """Append a profiling to the job's status, which keeps the last MOST_PROFILINGS.
+        """Append profiling data to the job's status, which keeps the last MOST_PROFILINGS entries.
 
         Raises RequestRejection if the profiling data is too large, if the job posts too often, or
         if the job does not exist.
@@ -185,7 +185,7 @@ class Reports:
         new = {"pod": pod, "time": format_time(self._clock.now()), "data": data}
         # This code reads the list of profilings, extends it and writes it back. If another replica
         # has changed the job in between, the API server rejects the write, because the
-        # resourceVersion is outdated. So no profiling is lost.
+        # resourceVersion is outdated. So no entry is lost.
         for _ in range(TRIES):
             body = await self._sizes.read(job)
             old = (body.get("status") or {}).get(names.REPORTED) or []

@@ -1,5 +1,5 @@
-"""Decides about the PodDisruptionBudgets of a job (render/budget.py): when they are created,
-updated and deleted.
+"""Decides when the PodDisruptionBudgets of a job (render/budget.py) are created, updated and
+deleted.
 
 Without a disruptionBudget in the spec, nothing here has an effect.
 """

@@ -1,5 +1,5 @@
-"""Decides about the object of the job's engine (render/scheduling): when it is created, resized and
-deleted, and whether pods must wait for it.
+"""Decides when the object of the job's engine (render/scheduling) is created, resized and deleted,
+and whether pods must wait for it.
 
 If the engine is None, nothing here has an effect.
 """

@@ -223,9 +223,9 @@ def sidecar_names(spec: Body) -> frozenset[str]:
 
 
 def last_end(spec: Body, status: Body, main: Body) -> ContainerEnding | None:
-    """Return how the main container last ended. If only other containers ended with an error, the
-    last termination of the first of them takes precedence. Other containers whose terminations do
-    not count are ignored.
+    """Return how the main container last ended. If it did not end with an error but other
+    containers did, return the last termination of the first of those containers. Other containers
+    whose terminations do not count are ignored.
 
     If no such termination is recorded, return the unrecorded end of the first container that has
     one. For a failed pod, return None instead, because its status says more than an unrecorded end.
