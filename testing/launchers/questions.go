@@ -91,7 +91,7 @@ func (all *players) note(p pod) {
 	}
 }
 
-// receive stores a response from the operator, as the real launcher does in a volume of its pod.
+// receive stores a response from the operator in memory. The real launcher stores it in a volume of its pod.
 func (all *players) receive(p pod, said map[string]string) {
 	all.store(p, said)
 	all.lock.Lock()

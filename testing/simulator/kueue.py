@@ -188,7 +188,9 @@ class Kueue:
             self._set(smaller, {}, Finished=("True", "WorkloadSliceReplaced", "replaced"))
 
     def _replaced(self, body: Body) -> Body | None:
-        """Return the Workload that this one replaces; None if it is not in the queue's cache."""
+        """Return the Workload that this one replaces; None if the queue's cache does not contain
+        the replaced Workload.
+        """
         key = _notes(body).get(names.KUEUE_REPLACES, "")
         found = (
             one

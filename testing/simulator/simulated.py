@@ -113,7 +113,9 @@ async def simulated(
     options: Options | None = None,
     starts: bool = True,
 ) -> AsyncIterator[World]:
-    """Yield a cluster with these jobs and a running operator (unless the test starts it)."""
+    """Yield a cluster with these jobs, and an operator. If `starts` is false, the operator is not
+    running yet, and the test must start it.
+    """
     cluster = Cluster(cast(VirtualLoop, asyncio.get_running_loop()))
     line = Line()
     world = World(

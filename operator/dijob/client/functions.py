@@ -125,7 +125,8 @@ def build_script(function: Function, text: str) -> str:
 
 def _module_text(function: Function) -> str:
     """Return the text of a function's module, or of its notebook cell."""
-    # IPython registers the text of each cell under the file name of its functions.
+    # IPython gives each cell a file name, and registers the cell's text in linecache under this
+    # name. The cell's functions have the same name in their code objects.
     lines = linecache.getlines(inspect.unwrap(function).__code__.co_filename)
     if not lines:
         raise BadFile(

@@ -78,9 +78,9 @@ RECOVERY_SECONDS = Histogram(
 )
 RESTARTS = Counter(
     "dijob_restarts_total",
-    "Restarts of ranks by cause. The cause is the reason of the condition AddressesReady when a"
-    " peer list becomes stale. Each loss counts once, however many ranks restart. The cause Crashed"
-    " counts containers that failed and were restarted in their pod.",
+    "Restarts of ranks by cause. When a peer list becomes stale, the label contains the reason of"
+    " the condition AddressesReady. Each loss counts once, however many ranks restart. The cause"
+    " Crashed counts containers that failed and were restarted in their pod.",
     ["cause"],
     registry=REGISTRY,
 )

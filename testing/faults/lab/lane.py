@@ -33,8 +33,8 @@ MASKED = re.compile(
     r"(time|Time|excusedAt|uid|resourceVersion|nodeName|node|selfLink|managedFields|suspendedSeconds|containerID|generateName|digest|goodput)$"
 )
 
-# Reminders depend on how fast kwok was, and change nothing. The other annotation contains the size
-# that the job had when the pod was created.
+# Reminders depend on how fast kwok was, and change nothing. The annotation diengine/replicas
+# contains the size that the job had when the pod was created.
 UNCOMPARED = {names.ANNOTATION_REMINDED, names.LEGACY_REPLICAS}
 
 
@@ -229,7 +229,9 @@ def _either_word(status: Any) -> Any:
 
 
 def _without_refusal(status: Any) -> Any:
-    """Remove the condition that reports past rejections, which does not exist without faults."""
+    """Remove ChangesRefused if it is False: then it reports only past rejections. Without faults, a
+    job does not have this condition.
+    """
     over = ("ChangesRefused", "False")
     conditions = (status or {}).get("conditions", ())
     kept = [one for one in conditions if (one["type"], one["status"]) != over]

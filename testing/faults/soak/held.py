@@ -99,8 +99,8 @@ async def leaks(two: Pair, young: dict[str, Held]) -> list[str]:
         found[:] = [f"{who}: {what}" for who in young for what in now[who].beyond(young[who])]
         return "; ".join(found)
 
-    # Connections that are still being closed are not leaks, so this waits for a while. What is left
-    # then is returned instead of raised.
+    # Connections that are still being closed are not leaks, so this waits for a while. After the
+    # wait, all remaining differences are returned, and no exception is raised.
     with suppress(AssertionError):
         await two.lane.until("nothing more than before", missing, 2 * REST_SECONDS)
     return found

@@ -124,11 +124,12 @@ def table(soaked: Soaked) -> str:
         f"| {name} | **{value}** | {bound} | {_verdict(within)} |"
         for name, value, bound, within in soaked.rows()
     )
-    faults = ", ".join(f"{count} x {name}" for name, count in sorted(soaked.faults.items()))
+    faults = ", ".join(f"`{name}`: {count}" for name, count in sorted(soaked.faults.items()))
     return (
         f"{soaked.machine} Seed {soaked.seed}, {soaked.minutes:g} minutes, {soaked.jobs} jobs;"
-        f" creation to Running {soaked.p50:.1f} s (median); peak {soaked.peak:.0f} MB; faults:"
-        f" {faults}.\n\n| figure | measured | bound | verdict |\n|---|---|---|---|\n{rows}\n"
+        f" creation to Running {soaked.p50:.1f} s (median); peak {soaked.peak:.0f} MB; number of"
+        f" faults of each kind: {faults}.\n\n"
+        f"| figure | measured | bound | verdict |\n|---|---|---|---|\n{rows}\n"
     )
 
 

@@ -87,7 +87,8 @@ class TorchRpcMQ(MQ):
 
     def publish_packed(self, topic: str, message: Packed) -> None:
         """Send an event whose tensors go from GPU to GPU if the device map says so (direct.py)."""
-        # Each copy to the CPU takes time, so one copy serves all peers to which the same GPUs send.
+        # Each copy to the CPU takes time. So peers that receive directly from the same GPUs of this
+        # process share one copy.
         copies: dict[tuple[int, ...], Packed] = {}
         with self._lock:
             for node, peer in list(self._peers.items()) if self._running else ():

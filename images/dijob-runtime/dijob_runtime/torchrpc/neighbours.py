@@ -126,7 +126,7 @@ class Neighbours:
 
     async def _while_it_lasts(self, card: Card, reader: asyncio.StreamReader) -> None:
         """Report that a peer has joined, and report that it has left once its last connection is
-        closed. Two processes that connect to each other have two connections, but each of them
+        closed. Two processes that connect to each other have two connections, but each process
         reports the other only once.
         """
         links = self._links.get(card.life, 0)

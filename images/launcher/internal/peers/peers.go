@@ -18,8 +18,8 @@ const (
 	LogInterval = 10 * time.Second
 )
 
-// HasNames returns whether a peer list contains host names. One name is enough: completed ranks have an IP address as a
-// placeholder in such a list, too.
+// HasNames returns whether a peer list contains host names. One name is enough: even a list of names contains an IP address
+// as a placeholder for each completed rank.
 func HasNames(nodes []string) bool { return slices.ContainsFunc(nodes, IsName) }
 
 // IsName returns whether an entry of the peer list is a host name rather than an IP address.

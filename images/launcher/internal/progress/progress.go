@@ -65,8 +65,8 @@ func list() []string {
 	return paths
 }
 
-// Read returns the newest progress of all processes; nil if none has reported any. If several processes report the same value,
-// the one in the newest file is used.
+// Read returns the newest progress of all processes; nil if none has reported any. If several files contain the same field, such
+// as the iteration, the number in the newest file is used.
 func Read() *Report {
 	type file struct {
 		content written

@@ -14,8 +14,8 @@ import (
 // allows, and it counts the failure a moment later. So after a failure, the restarted launcher waits until the operator
 // confirms with the annotation ends-counted that it has counted the failure. If the job has failed, the operator deletes the
 // pod instead, and the program does not run again. After a pod has ended, Kubernetes keeps only the log of its newest
-// container, here that of the launcher that waited. So that launcher first repeats the output of the failed program
-// (output.go).
+// container. In this case, it is the log of the launcher that waited. So that launcher first repeats the output of the failed
+// program (output.go).
 const (
 	// If the operator does not respond, the launcher waits this long, and then starts the program anyway. Probes with the usual
 	// settings do not kill the container within this time.

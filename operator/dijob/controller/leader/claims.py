@@ -27,7 +27,8 @@ log = logging.getLogger(__name__)
 
 # Interval at which a release renews its claims and reads those of others.
 LOOK_SECONDS: Final = 5.0
-# A claim that has not been renewed for this long is stale: its release is no longer running.
+# A claim that has not been renewed for this long is stale: the release that made the claim is no
+# longer running.
 STALE_SECONDS: Final = 30.0
 # A claim of this age has been observed by all other releases.
 SEEN_SECONDS: Final = LOOK_SECONDS + 2.0

@@ -47,7 +47,7 @@ class Batch:
         )
 
     def answered(self, name: str, rejection: ApiRejection | None) -> None:
-        """Note the result of one creation. The other creations may be sent unless the result
+        """Note the result of one create request. The other requests may be sent unless the result
         applies to all pods.
 
         Names of pods that are still terminating are a special case: some of these names may be free

@@ -62,8 +62,8 @@ class ProgressWriter:
         self._known: dict[str, _Known] = {}
 
     def receive(self, owner: str, report: ProgressReport) -> None:
-        """Record a report from one of a job's launchers. If several ranks report the same value,
-        the last report wins.
+        """Record a report from one of a job's launchers. Each value in it replaces the older value
+        of the same name, even if another rank reported that value.
         """
         key = self.jobs.key_of_owner(owner)
         if key is None:

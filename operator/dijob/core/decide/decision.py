@@ -79,8 +79,8 @@ def decide(ctx: Context) -> JobDecision:
         return _decide_clean_up(ctx)
     suspended = suspension.is_suspended(ctx)
     # The loss and the counted failure are stored in the same status write. The next reconciliation
-    # acts on this status. So a failure is never counted twice, and a counted failure always causes
-    # its restart.
+    # acts on this status. So a failure is never counted twice, and the restart that a counted
+    # failure requires always happens.
     if not suspended and (loss := re_rendezvous.failure_loss(ctx)):
         return _write_first(re_rendezvous.record_loss(ctx, loss))
     # This rule comes after the rules for the end of a job, so a paused job can still be reported as
@@ -99,7 +99,7 @@ def decide(ctx: Context) -> JobDecision:
 
 
 def _decide_start_or_run(ctx: Context) -> JobDecision:
-    """Decide about a job that is starting or running, and whose template has not changed."""
+    """Decide what to do with a job that is starting or running. Its template has not changed."""
     if loss := ctx.loss or re_rendezvous.size_change_loss(ctx):
         return _write_first(re_rendezvous.record_loss(ctx, loss))
     if loss := stalls.stall_loss(ctx):
@@ -131,7 +131,7 @@ def _decide_release(ctx: Context) -> JobDecision | None:
 
 
 def _decide_clean_up(ctx: Context) -> JobDecision:
-    """Decide about a job that has ended."""
+    """Decide what to do with a job that has ended."""
     if ctx.job.paused:
         return JobDecision(ctx, ReportKind.OPTIONAL, requeue.at_next_resync)
     actions = completion.clean_up(ctx) or queueing.end_actions(ctx)
@@ -139,8 +139,8 @@ def _decide_clean_up(ctx: Context) -> JobDecision:
 
 
 def _decide_suspension(ctx: Context) -> JobDecision:
-    """Decide about a job that is suspended, or that was suspended and is waiting until its old pods
-    are gone.
+    """Decide what to do with a job that is suspended, or that was suspended and is waiting until
+    its old pods are gone.
     """
     resumes = suspension.can_resume(ctx)
     ctx = replace(ctx, next_status=suspension.next_status(ctx))

@@ -1,5 +1,5 @@
-"""Decides when a job that Kueue admits must wait, which Workload it needs, and what the operator
-reports to Kueue.
+"""Makes the decisions about a job that Kueue admits: when it must wait, which Workload it needs,
+and what the operator reports to Kueue.
 
 Kueue decides when a job starts and when it must stop. A job that must not run is suspended in the
 same way as with spec.suspend. So its programs stop gracefully, and no failure is counted. The

@@ -172,7 +172,9 @@ def _ended_without_a_word(pod: Pod) -> bool:
 
 
 def _last_counted(pod: Pod, status: Status) -> int:
-    """Return the revision of this pod's last requested restart that has been counted; 0: none."""
+    """Return the highest revision among this pod's requested restarts that have been counted. It is
+    0 if none has been counted.
+    """
     return max(
         (charge.renewed for charge in status.restarts_seen if charge.uid == pod.uid), default=0
     )

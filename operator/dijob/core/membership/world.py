@@ -127,15 +127,15 @@ class World:
 
     @cached_property
     def survivors(self) -> tuple[int, ...]:
-        """The ranks that run, or may run, with the correct addresses of all peers that they connect
-        to.
+        """The ranks that are running, or may be running, with the correct addresses of all peers
+        that they connect to.
         """
         staying = (rank for rank in self.wanted if rank not in self.renewing)
         return tuple(rank for rank in staying if (pod := self.pods.get(rank)) and pod.has_list)
 
     @property
     def no_rank_runs(self) -> bool:
-        """Whether there is no rank that runs, or may run, with a correct list."""
+        """Whether no rank can be running with a correct list."""
         return not (self.list_is_active or self.survivors)
 
     @cached_property

@@ -223,9 +223,9 @@ def sidecar_names(spec: Body) -> frozenset[str]:
 
 
 def last_end(spec: Body, status: Body, main: Body) -> ContainerEnding | None:
-    """Return how the main container last ended. If only other containers ended with an error, the
-    last termination of the first of them takes precedence. Other containers are
-    ignored if their terminations do not count as failures (uncounted_containers).
+    """Return how the main container last ended. If it did not end with an error but other
+    containers did, return the last termination of the first of those containers. Other containers
+    whose terminations do not count are ignored.
 
     If the status records none of these terminations, return the end of a container whose end was
     not recorded: the main container if possible, otherwise the first of the others. For a failed

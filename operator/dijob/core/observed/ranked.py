@@ -30,8 +30,8 @@ def _without_claims(pod: Pod) -> Pod:
     success or failure of its rank. The operator has not created such a pod: it only occupies the
     name of the rank's pod, and is deleted (world.py).
 
-    A user who may create pods can add an owner reference to a job, and can predict the names of the
-    job's pods.
+    Any user who may create pods can create such a pod: the names of the job's pods are predictable,
+    and the pod's owner reference can name the job.
     """
     return replace(
         pod,

@@ -58,8 +58,8 @@ def with_remedy(text: str) -> str:
 
 
 def about_rank(message: str) -> str:
-    """Return the API error about the pod of a rank, preceded by advice if it names a container of
-    the operator.
+    """Return the API error about the pod of a rank. If the error names a container that the
+    operator has added to the pod, advice precedes the error.
     """
     return f"{FOLLOW}: {message}" if OURS.search(message) else message
 

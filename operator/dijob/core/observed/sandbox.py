@@ -9,11 +9,12 @@ the containers. In all other cases, the containers terminate first. The timestam
 whole seconds. So after SIGTERM, the launcher does not exit before the next full second begins (the
 launcher's run/delay.go).
 
-A container without a launcher can end in the second in which its sandbox died. The operator usually
-observes the two events one after the other, and remembers their order (`with_remembered`). If the
-operator has observed both at the same time, the exit code decides. The sandbox is assumed to be the
-cause if the container was terminated by SIGTERM or SIGKILL. The same applies if the container
-exited 0 and the kubelet did not report this before the second in which the sandbox died
+A container without a launcher has no such delay. Its end and the death of its sandbox can have the
+same timestamp, although one of them happened first. The operator usually observes the two events
+one after the other, and remembers their order (`with_remembered`). If the operator has observed
+both at the same time, the exit code decides. The sandbox is assumed to be the cause if the
+container was terminated by SIGTERM or SIGKILL. The same applies if the container exited 0, and the
+timestamp of the kubelet's report of this is not earlier than that of the sandbox's death
 (`_reported_at_once`).
 """
 
@@ -76,8 +77,8 @@ def with_remembered(before: Pod, now: Pod) -> Pod:
 
 
 def _reported_at_once(status: Body, since: str) -> bool:
-    """Whether the kubelet reported the end of the containers no earlier than the second in which
-    it found the sandbox dead.
+    """Whether the kubelet's report that the containers ended has no earlier timestamp than its
+    report that the sandbox is dead (`since`).
 
     After a normal end, the kubelet reports the end first. It stops the sandbox a second later,
     because it first lists all containers again (seen on 1.37.2; pkg/kubelet: GetNewerThan before

@@ -257,9 +257,10 @@ def _fit_dns(spec: Manifest, domain: str) -> None:
 def limit_toleration(spec: Manifest, job: DIJob, options: Options) -> None:
     """Limit how long the pod tolerates a lost node, unless its template does.
 
-    Kubernetes evicts the pod from a lost node after this time (docs/decisions/041). Without these
-    tolerations, the API server adds a toleration of 300 s for each taint (admission plugin
-    DefaultTolerationSeconds, which checks the template in the same way).
+    A lost node has the taint not-ready or unreachable. Kubernetes evicts the pod from the node
+    after the toleration's time (docs/decisions/041). If the pod tolerates one of these taints
+    already, this function adds no toleration for that taint. The API server's admission plugin
+    DefaultTolerationSeconds uses the same rule, but would add tolerations of 300 s.
     """
     own = job.spec.lost_node_seconds
     seconds = options.lost_node_seconds if own is None else own
