@@ -235,8 +235,8 @@ class RuntimeTraits:
     fixed_membership: bool = False
     # The runtime addresses its nodes only by name.
     requires_hostnames: bool = False
-    # The nodes of the runtime must have the same GPUs, and their names may differ only in a numeric
-    # suffix. So its jobs cannot have tasks.
+    # All nodes of the runtime must have the same GPUs. The names of the nodes may differ only in a
+    # numeric suffix. So the runtime's jobs cannot have tasks.
     homogeneous: bool = False
     annotations: tuple[str, ...] = ()
 

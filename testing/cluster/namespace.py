@@ -21,8 +21,9 @@ _SYSCTLS = (
 
 # $1 the node's folder, $2 the programs, $3 the size of the kubelet's own file system ("": it uses
 # the machine's). The node gets its own /run and /var, so that containerd and kubelet use their
-# usual paths without touching the machine's. The kubelet's own file system is not shared with the
-# machine. Otherwise the kubelet would also find it there, at a path that it cannot access.
+# usual paths without touching the machine's. The kubelet's own file system is mounted only at
+# /var/lib/kubelet. If it were also mounted in the node's folder, the kubelet would find that mount
+# too, and could not access its path.
 _NODE = f"""
 set -e
 mount --make-rshared /

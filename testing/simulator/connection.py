@@ -67,8 +67,8 @@ class Line:
     """All connections between the operators and the apiserver.
 
     `fuse` is the number of writes after which the operator is killed (`kills`), or waits until
-    `go_on` is called. `later` says how many of the next writes are delivered only after the writes
-    that follow them. `judge` checks each write before it is executed; `problems` are its findings.
+    `go_on` is called. The next `later` writes are delayed, so that the writes that follow them
+    arrive first. `judge` checks each write before it is executed; `problems` are its findings.
     `dated` says whether responses have a Date header. Discovery does not show the kinds in
     `unserved`.
     """
@@ -207,7 +207,7 @@ def selector(request: Request) -> Selector:
 
 
 class Answer:
-    """A response with the interface of aiohttp: a text, or a watch."""
+    """A response with the interface of aiohttp. Its body is either bytes or a watch."""
 
     def __init__(
         self, status: int, body: bytes | Watch, headers: Mapping[str, str] = MappingProxyType({})

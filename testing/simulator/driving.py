@@ -30,8 +30,8 @@ class Faults:
     """Faults while the operator runs.
 
     `writes` is the number of writes after which the operator is killed (`kills`), or waits for the
-    apiserver while other things happen. The first `turn` writes are delivered after the writes that
-    follow them.
+    apiserver while other things happen. The first `turn` writes are delayed, so that the writes
+    that follow them arrive first.
     """
 
     writes: int = PLENTY

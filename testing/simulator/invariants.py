@@ -107,8 +107,8 @@ class Watched(Judged):
         """Check the peer list with which a process starts.
 
         Its own address must be correct, and the addresses of the peers that it dials must be
-        correct as far as the operator could know. Other addresses may be old: the process waits for
-        these peers and does not use them.
+        correct as far as the operator could know. Other addresses may be old, because
+        the process does not dial them.
         """
         nodes, env = process.nodes, process.env
         own = self.named_address(process.rank)

@@ -127,7 +127,7 @@ REFUSED: dict[str, Refused] = {
         ("spec.tasks[0].runtime", "must be ditask or torch"),
     ),
     "an unknown runtime of a task": Refused(
-        tasks_job("bad", {"type": "learner", "runtime": "no-runtime"}),
+        tasks_job("bad", {"type": "learner", "runtime": "unknown"}),
         ("spec.tasks[0].runtime", "must be ditask or torch"),
     ),
     "a task with a runtime in a job of torch": Refused(
@@ -139,7 +139,7 @@ REFUSED: dict[str, Refused] = {
         ("spec.messageQueue", "is only for type redis"),
     ),
     "an unknown runtime": Refused(
-        job("bad", runtime="no-runtime"),
+        job("bad", runtime="unknown"),
         ("spec.runtime", ", ".join(f'"{each}"' for each in Runtime)),
         lines=0,
     ),

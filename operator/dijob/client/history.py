@@ -85,7 +85,7 @@ class HistoryReader:
     async def get_record(
         self, namespace: str, name: str, uid: str = ""
     ) -> tuple[JobRecord, list[LogTail]]:
-        """Return one record, and a list of its logs in which `text` is empty. Raises NotFound."""
+        """Return one record, and its logs without their `text`. Raises NotFound."""
         found = await self._get(_path(namespace, name), (("uid", uid),))
         logs = [LogTail.model_validate(one) for one in found.pop("logs", ())]
         return JobRecord.model_validate(found), logs

@@ -81,7 +81,7 @@ def build_new_job(
             f"the given DIJob is {given}, not {name} in namespace {namespace}: nothing was"
             " restarted"
         )
-    # A job that is created again must still be deleted with its owner, such as a workflow.
+    # The new job keeps the old job's owner, such as a workflow, and is deleted together with it.
     if owners := ((old or {}).get("metadata") or {}).get("ownerReferences"):
         meta["ownerReferences"] = owners
     return body

@@ -34,7 +34,8 @@ def reserve_addresses(size: int) -> Iterator[tuple[str, ...]]:
             except OSError:
                 continue
             # It is enough to check the last address. On Linux, all addresses work. On other systems
-            # the user must add them to the loopback device, and the error message says to add all.
+            # the user must add them to the loopback device, and the error message says to add all
+            # of them.
             found = tuple(rank_address(run, rank) for rank in range(size))
             _check_address(found[-1])
             yield found

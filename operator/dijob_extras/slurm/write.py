@@ -50,7 +50,7 @@ def _indent_comment(text: str) -> list[str]:
 
 
 def _first_line(text: str) -> str:
-    """Return the first line of a command for a note, with "..." at the end if more lines follow."""
+    """Return the first line of a command, with "..." at the end if more lines follow."""
     first, newline, _ = text.partition("\n")
     return f"{first} ..." if newline else first
 

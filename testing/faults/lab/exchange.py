@@ -52,8 +52,8 @@ class Fault:
 
 @dataclass
 class Kill:
-    """Kill the operator at its k-th write (from 1) for which `about` is true, before the write
-    arrives or after it was executed.
+    """Kill the operator at its k-th write for which `about` is true; k is counted from 1. The
+    operator is killed before the write arrives, or (`after`) after the write was executed.
     """
 
     k: int

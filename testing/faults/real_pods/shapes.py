@@ -1,4 +1,6 @@
-"""What the checks know about each job: ranks, connections, and how it shows that it works."""
+"""What the checks know about each job: its ranks and connections, and whether its programs record
+that they work.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

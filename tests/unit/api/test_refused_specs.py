@@ -244,7 +244,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "is redis, but the command has --mq-type nng",
     ),
     "no such runtime": (
-        body(runtime="no-runtime"),
+        body(runtime="unknown"),
         "spec.runtime",
         "'ditask', 'torch'",  # and the others
     ),

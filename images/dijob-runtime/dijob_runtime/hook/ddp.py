@@ -2,7 +2,8 @@
 work in pods without a GPU as well.
 
 dist_init requests the NCCL backend, and then divides by the number of GPUs. DDPContext calls
-dist_init. The functions that reduce numbers put them on a GPU.
+dist_init. reduce_data and allreduce_data combine the numbers of all ranks, and first copy each
+number to a GPU.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ NOTE = (
 
 
 def patch(module: ModuleType) -> None:
-    """Replace dist_init and the functions that reduce numbers, if this pod has no GPU."""
+    """Replace dist_init, reduce_data, allreduce_data and synchronize, if this pod has no GPU."""
     if PodWorld.read() is None or not is_without_gpu():
         return
     known: Any = module
@@ -50,7 +51,7 @@ def _on_cpu(usual: Callable[..., Any], module: Any) -> Callable[..., Any]:
 
 
 def _with_tensors(usual: Callable[..., Any]) -> Callable[..., Any]:
-    """Reduce a number as a tensor on the CPU.
+    """Pass a number to DI-engine's function as a tensor on the CPU.
 
     The type of the tensor is the same on all ranks; otherwise gloo would abort the process.
     For example, DI-engine's collectors add up the durations of the episodes of all ranks. The value

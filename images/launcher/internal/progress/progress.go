@@ -40,7 +40,7 @@ type Report struct {
 	BufferPercent  *int64   `json:"bufferPercent,omitempty"`
 	// For how many seconds the progress had stood still when the report was sent.
 	IdleSeconds int64 `json:"idleSeconds"`
-	// When the progress last changed; it is not sent, because the clocks of nodes differ.
+	// When the program last made progress. This time is not sent, because the clocks of nodes differ.
 	moved time.Time
 }
 

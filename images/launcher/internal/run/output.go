@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// The size at which a record file is rotated. One to two times this much output is kept, because the older file is
-	// dropped completely.
+	// The size at which a record file is rotated. Each rotation deletes the whole older file. So the record of a long output
+	// has between one and two times this size.
 	keptBytes = 512 << 10
 	// How long the launcher waits for more output after the program has ended. It waits if a process that the program left
 	// behind still holds the pipe.

@@ -117,7 +117,7 @@ class Observer:
 
 
 def _with_progress(job: DIJob, pods: Mapping[int, Pod]) -> dict[int, Pod]:
-    """Return the pods with a channel if stallSeconds is set, because their progress is needed."""
+    """If stallSeconds is set, return the pods that have a channel: their progress is needed."""
     if job.spec.stall_seconds is None:
         return {}
     return {rank: pod for rank, pod in pods.items() if pod.made.channel_key}

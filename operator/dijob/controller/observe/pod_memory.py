@@ -60,7 +60,7 @@ class PodMemory:
             *((at - now).total_seconds() for at in self.due.values()),
             *map(seconds_until_report, noticed),
         ]
-        # What was due by now has been handled by the reconciliation that calls this method.
+        # The reconciliation that calls this method has handled everything that was due by now.
         return min((seconds for seconds in waits if seconds > 0), default=math.inf)
 
     def move(self, by: timedelta) -> None:

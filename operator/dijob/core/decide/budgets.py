@@ -89,10 +89,10 @@ def _running_ranks(ctx: Context, budget: RankBudget) -> tuple[int, ...]:
 def _change_is_due(ctx: Context, budget: RankBudget, found: BudgetView) -> bool:
     """Whether a budget must be updated.
 
-    After a rank has succeeded, its budget must require fewer Ready ranks. If a budget allows no
-    eviction in any case, its minAvailable is not lowered when its ranks succeed, which saves
-    writes. If all ranks of a budget have succeeded, no write is needed either, because the eviction
-    API ignores the budgets of pods that have ended.
+    After a rank has succeeded, its budget must require fewer Ready ranks. But with maxUnavailable
+    0, the budget allows no eviction before or after this change. To save the write, its
+    minAvailable is then not lowered. If all ranks of a budget have succeeded, no write is needed
+    either, because the eviction API ignores the budgets of pods that have ended.
     """
     least, there = _least_ready(ctx, budget), found.spec.get("minAvailable")
     wanted = budget_spec(ctx.job, budget.task, least)

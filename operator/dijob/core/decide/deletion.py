@@ -36,7 +36,7 @@ def _short_grace_period(pod: Pod) -> int | None:
 
 
 def force_delete_lost_pods(pods: Iterable[Pod], now: datetime) -> tuple[ForceDeletePod, ...]:
-    """Force-delete the pods that their kubelet can no longer terminate.
+    """Force-delete the pods whose kubelet can no longer terminate them.
 
     These are only pods that the cluster itself has deleted because it lost their node. A kubelet
     that is merely slow terminates its pods itself. On a node that is disconnected but alive, the

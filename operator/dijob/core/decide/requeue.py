@@ -188,8 +188,9 @@ def _status_waits(ctx: Context, status: Status) -> Iterator[float]:
 
 
 def _at_latest(left: float | None) -> float:
-    """Return the seconds to wait for a time that is `left` seconds away, at most until the next
-    resync. `left` is None if there is no such time, and 0 or less if the time has passed.
+    """Return the wait (seconds) until a point in time, but at most the resync interval. The point
+    is `left` seconds away. `left` is None if there is no such point, and 0 or less if it has
+    passed.
     """
     return (
         RESYNC_SECONDS if left is None or left <= 0 else min(RESYNC_SECONDS, left + STAMPED_SECONDS)

@@ -65,7 +65,7 @@ def unsupported_field(ctx: Context) -> str:
     """Return the path of a field of the job that the job's engine ignores, followed by advice; ""
     if there is no such field. A job that sets such a field and chooses its engine itself is
     Invalid. If the engine is the operator's default, the job's pods wait instead: a job that asks
-    for a queue must not run outside of all queues.
+    for a queue must not run without one.
     """
     found = next(unsupported_fields(ctx.job, ctx.observed.scheduling.engine), None)
     return f"{found.field} {found.message}" if found else ""
@@ -115,7 +115,7 @@ def object_actions(ctx: Context, may_create: bool) -> tuple[Action, ...]:
 
 
 def delete_object(ctx: Context) -> tuple[Action, ...]:
-    """Delete the engine's object of a suspended job that has no pods left."""
+    """Delete the engine's object once a suspended job has no pods left."""
     seen = ctx.observed.scheduling
     if seen.found is None or seen.found.deleting or ctx.observed.pods:
         return ()

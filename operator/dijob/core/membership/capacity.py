@@ -152,8 +152,8 @@ def _seconds_waited(rendezvous: Rendezvous, status: Status) -> dict[int, float]:
 
 
 def _start_times(status: Status) -> list[datetime]:
-    """Return up to two points in time: when the job was last resumed, and when its last pause after
-    a release ended or will end.
+    """Return up to two points in time: when the job was last resumed, and the end (past or future)
+    of the pause after its last release.
     """
     stamps = (status.resume_time, status.given_back.until if status.given_back else None)
     return [time for time in map(parse_time, stamps) if time]

@@ -59,8 +59,8 @@ class Containers:
     and `ended` are when it started and when it last ended, and `restarts` is how many times it has
     been restarted. `ended_for` is the revision for which it was last restarted on request; 0 if it
     ended for another reason. `unrecorded`: its last termination is no longer known. `last_end` is
-    its last termination, or that of another container that failed. If the kubelet has a record of
-    neither, `last_end` may stand for an unrecorded termination.
+    its last termination, or that of another container that failed. If no such termination is
+    recorded, `last_end` may be an end of which the kubelet has no record.
     """
 
     failures: int = 0
@@ -144,8 +144,8 @@ def exit_code(container: Body) -> int | None:
 
 
 def all_ended(status: Body, restart_policy: str) -> bool:
-    """Whether no container is running and none will be restarted. The pod's phase shows this only a
-    moment later.
+    """Whether no container is running and none will be restarted. The pod's phase does not
+    show this until a moment later.
     """
     codes = [exit_code(c) for c in status.get("containerStatuses") or ()]
     if restart_policy == "Never":

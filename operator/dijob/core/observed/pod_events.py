@@ -28,8 +28,8 @@ PROBED = re.compile(r"(Liveness|Readiness|Startup) probe (?:failed|errored[^:]*)
 # The event about a container that the kubelet kills because its postStart hook has failed (1.34,
 # pkg/kubelet/kuberuntime: startContainer).
 HOOK_FAILED = "FailedPostStartHook"
-# The reasons of events about a whole pod that explain the end of its containers. If the kubelet has
-# a record of an end, that record is more informative.
+# The reasons of some events about a whole pod. Such an event explains why the pod's containers
+# ended. If the kubelet has a record of an end, that record is more informative.
 KILLS = ("Evicted", "OOMKilling", "Preempting")
 
 

@@ -45,9 +45,9 @@ class RankProgress:
     """What is known about the progress of one rank.
 
     `connected`: its launcher is connected. `moved` is when the rank last made progress since its
-    program started (None: never). `asked`: since that progress, the launcher has been asked for the
-    stack of the program's main thread. `stack` is its answer, as faulthandler writes it ("": the
-    program did not answer), or None if it has not answered yet.
+    program started (None: never). `asked`: the launcher has been asked for the stack of the
+    program's main thread, and the rank has made no progress since. `stack` is its answer, as
+    faulthandler writes it ("": the program did not answer), or None if it has not answered yet.
     """
 
     connected: bool = False

@@ -78,8 +78,8 @@ def find_milestones(meta: Metadata, old: Status, new: Status, now: datetime) -> 
 
 
 def _seconds_since(since: str, now: datetime) -> float | None:
-    """Return the seconds since a timestamp. The result is at least 0, because the timestamp is from
-    another machine's clock.
+    """Return the seconds since a timestamp. If the timestamp is in the future, because another
+    machine's clock is ahead, the result is 0.
     """
     begin = parse_time(since)
     return max(0.0, (now - begin).total_seconds()) if begin else None

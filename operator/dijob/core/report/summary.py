@@ -217,7 +217,9 @@ def events(old: Status, new: Status) -> tuple[Event, ...]:
 
 
 def _condition_event(status: Status, before: Condition | None, now: Condition) -> Event | None:
-    """Return the event for a condition that changed to `now`. `status` is the old status."""
+    """Return the event about the change of a condition; None if there is none. `before` and `now`
+    are the old and the new condition, and `status` is the old status.
+    """
     if before and (before.status, before.reason) == (now.status, now.reason):
         return None
     reason = reasons.find_reason(now.type, now.reason)
