@@ -1,14 +1,14 @@
 """Throttles writes. The latency of the API server limits how often reminders and intermediate
-statuses are sent, because these writes can wait. A window limits how many writes of all kinds may
-be in flight at once.
+statuses are sent. These writes are called deferrable, because no job waits for them. A window
+limits how many writes of all kinds may be in flight at once.
 
-While many jobs start, the control plane is the bottleneck. Writes that can wait would then delay
-the writes that jobs are waiting for.
+While many jobs start, the control plane is the bottleneck. Deferrable writes would then delay the
+writes that jobs are waiting for.
 """
 
 from dataclasses import dataclass, replace
 
-# The interval between two writes that can wait is at least this many times the current latency.
+# The interval between deferrable writes is at least this many times the current latency.
 # While jobs start, a write takes 10 ms on an idle machine and half a second on a busy one.
 TIMES = 30.0
 LONGEST_SECONDS = 60.0
@@ -18,8 +18,8 @@ REFUSED_SECONDS = 2.0
 # HALF_LIFE_SECONDS, since an old measurement says little about the present.
 WEIGHT = 0.125
 HALF_LIFE_SECONDS = 30.0
-# One write that can wait is allowed for every ten writes that cannot wait, and one more every
-# minute. Unused allowance accumulates, up to SAVED writes.
+# One deferrable write is allowed for every ten other writes, and one more every minute. Unused
+# allowance accumulates, up to SAVED writes.
 SHARE = 0.1
 SAVED = 10.0
 EARNED_PER_SECOND = 1 / 60
@@ -83,7 +83,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class Budget:
-    """A limit on the writes that can wait: how many may be sent, as of the monotonic time `at`."""
+    """How many deferrable writes may be sent, as of the monotonic time `at`."""
 
     writes: float = 1.0
     at: float = 0.0
@@ -93,7 +93,7 @@ class Budget:
         return int(self._saved(at) + 1e-9)
 
     def earned(self, writes: int, at: float) -> "Budget":
-        """Return the budget after this many writes that cannot wait."""
+        """Return the budget after this many writes that are not deferrable."""
         return replace(self, writes=min(SAVED, self._saved(at) + SHARE * writes), at=at)
 
     def spent(self, at: float) -> "Budget":
@@ -104,5 +104,7 @@ class Budget:
 
 
 def write_interval(base: float, latency: float) -> float:
-    """Return the seconds between two writes that can wait; `base` if the API server is quick."""
+    """Return the interval (seconds) between deferrable writes. This is `base` while the API server
+    responds quickly.
+    """
     return max(base, min(LONGEST_SECONDS, TIMES * latency))

@@ -134,7 +134,7 @@ class AddressesReady(Reason):
     BrokerLost = problem(
         "the job's own Redis server was lost or has restarted. All ranks restart with the new"
         " server, and no failure is counted",
-        f"{_HEALS}; if the server is lost again, find out why its pod, JOB-mq, terminates",
+        f"{_HEALS}; if the server is lost again, find out why its pod, JOB-mq, keeps terminating",
     )
     ListLost = problem(
         "the pods' addresses are no longer those of the newest peer list, so all ranks restart with"

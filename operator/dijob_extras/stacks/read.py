@@ -74,7 +74,7 @@ class PythonProcess:
 
     @property
     def thread(self) -> Thread | None:
-        """The thread whose position represents the process.
+        """The thread whose stack is reported as that of the process.
 
         This is the main thread if it is in the program's own code. Otherwise, it is another thread
         that is in this code. If there is none, it is the main thread.

@@ -48,7 +48,7 @@ class EventReader:
     def __init__(self, api: Api, clock: Clock = SYSTEM) -> None:
         self._api = api
         self._clock = clock
-        # The namespaces without permission to read events.
+        # The namespaces in which the operator may not read events.
         self._closed: dict[str, _Closed] = {}
 
     async def read(self, job: Metadata, pods: Iterable[Pod], memory: PodMemory) -> None:

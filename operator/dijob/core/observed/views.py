@@ -387,7 +387,7 @@ class Observed:
 
     From settings and measurements: `notes` are the warnings about parts of the job that do not fit
     the settings. `isolation` says which NetworkPolicies the job needs and has. `throttling` limits
-    the writes that can wait. `scheduling` is the job's engine, and the object of the engine as it
+    deferrable writes (pace.py). `scheduling` is the job's engine, and the engine's object as it
     was last read. `queue` is what is known about the job's queue, if its engine is Kueue. `budgets`
     maps the name of each PodDisruptionBudget of the job to the object (None: it does not exist). A
     name that is missing has not been read yet.
