@@ -67,7 +67,7 @@ class EndWait:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, since: str, first: float, then: str = "") -> None:
-        """Start to report. The first report follows after `first` seconds. Any earlier reporting
+        """Start to report. The first report is made after `first` seconds. Any earlier reporting
         stops.
         """
         self.stop()

@@ -1,1 +1,1 @@
-"""Random jobs and faults for a long time, to find leaks: `make soak`."""
+"""Runs random jobs and faults for a long time, to find leaks: `make soak`."""

@@ -69,7 +69,7 @@ async def written(
 async def test_apply_of_an_ended_job_fails(tmp_path: Path, wait: tuple[str, ...]) -> None:
     done, paths = await written(tmp_path, "Succeeded", "apply", "-f", "-", *wait)
     assert (done.exit_code, paths[0]) == (Exit.FAILED, "/test")
-    assert "dijob/test has ended (Succeeded) and does not start again" in done.stderr
+    assert "dijob/test has ended (Succeeded) and will not start again" in done.stderr
     assert "kubectl dijob restart test -f FILE" in done.stderr
 
 

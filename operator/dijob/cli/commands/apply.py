@@ -103,7 +103,7 @@ def _describe_ended(body: Body) -> str:
     """Return the message for an applied job that has already ended, including the next step."""
     name, phase = body["metadata"]["name"], body["status"]["phase"]
     return (
-        f"dijob/{name} has ended ({phase}) and does not start again: run it again with"
+        f"dijob/{name} has ended ({phase}) and will not start again. To run it again, use"
         f" `kubectl dijob restart {name} -f FILE`, or apply it under a new name"
     )
 
