@@ -17,7 +17,7 @@ from faults.lab.kube import Access
 from faults.lab.proxy import Proxy
 
 WORKLOADS_PATH = "/workloads"
-# More writes than this are a sign of a loop.
+# This many writes are a sign of a loop.
 MOST_POINTS = 30
 
 
