@@ -210,7 +210,7 @@ def _next_above(falling: list[int], least: int) -> int:
 
 def _without_substitutions(script: str) -> str:
     """Return the script with one word in place of each substitution. A substitution is a `$(...)`
-    with all that is nested in it, or the text between a pair of backticks.
+    with all that is nested in it, or a pair of backticks with the text between them.
     """
     # For each open parenthesis, `open_` contains its position in `kept`, and whether it is a "$(".
     kept, open_, at = list[str](), list[tuple[int, bool]](), 0

@@ -1,5 +1,5 @@
 """Throttles writes. The latency of the API server limits how often reminders and intermediate
-statuses are sent. These writes are called deferrable, because no job waits for them. A window
+statuses are sent. These writes are called deferrable, because they can be delayed. A window
 limits how many writes of all kinds may be in flight at once.
 
 While many jobs start, the control plane is the bottleneck. Deferrable writes would then delay the

@@ -16,8 +16,8 @@ class LauncherState(StrEnum):
 
     WAITING = "waiting"  # the program has not started
     STARTED = "started"
-    # The program listens on its port, and any peers that were missing when it started have
-    # connected since.
+    # The program listens on its port (or the port is not known), and any peers that were missing
+    # when it started have connected since.
     READY = "ready"
     ENDED = "ended"
 

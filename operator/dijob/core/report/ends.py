@@ -110,9 +110,9 @@ def _shows_its_failure(pod: Pod) -> bool:
 
 
 def _logs_command(pod: Pod) -> str:
-    """Return the command that prints the newest log of a pod's failed container. If the pod has
-    several containers, the command names the main container, because the template may set a
-    different default container for kubectl.
+    """Return the command that prints the newest log of a pod's failed container. If the main
+    container has failed, it is named only if the pod has other containers: the template may then
+    set a different default container for kubectl.
     """
     end = pod.containers.last_end
     container = (end.container if end else "") or (pod.made.main if pod.made.has_others else "")
