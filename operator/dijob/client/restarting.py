@@ -81,7 +81,8 @@ def build_new_job(
             f"the given DIJob is {given}, not {name} in namespace {namespace}: nothing was"
             " restarted"
         )
-    # The new job keeps the old job's owner, such as a workflow, and is deleted together with it.
+    # The new job keeps the old job's owner, such as a workflow, so that it is still deleted
+    # together with this owner.
     if owners := ((old or {}).get("metadata") or {}).get("ownerReferences"):
         meta["ownerReferences"] = owners
     return body
