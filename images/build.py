@@ -250,7 +250,7 @@ def with_base(names: list[str]) -> list[str]:
 
 
 def parsed() -> argparse.Namespace:
-    """Parse the command line, and apply `--arch` to the images of the catalog."""
+    """Parse the command line, and apply `--arch` to the images in OF_ANY_ARCH."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "names",

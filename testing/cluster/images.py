@@ -19,7 +19,8 @@ def write_archive(
     archive: Path, name: str, files: Mapping[str, bytes], entrypoint: Sequence[str]
 ) -> Path:
     """Write a docker archive of an image with one layer. `files` maps each path in the layer to the
-    file's content; all files are executable. `name` is the image's name.
+    file's content; all files are executable. `name` and
+    `entrypoint` are those of the image.
     """
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as tar:

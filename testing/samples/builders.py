@@ -162,8 +162,8 @@ def observed(*pods: Pod, services: Iterable[str] = ("job",), **fields: Any) -> O
 
 
 def written(status: Status, seen: Observed) -> Status:
-    """Return the status that the operator must have stored before any pod has a list. It has the
-    revision and digest of the newest list.
+    """Return the status that the operator must already have stored if any pod has a list. It has
+    the revision and digest of the newest list. If no pod has a list, `status` is not changed.
     """
     held = (pod.copy.address_list for pod in seen.pods.values())
     newest = max(held, key=lambda one: one.number, default=NO_LIST)

@@ -226,8 +226,8 @@ func (c *Channel) ReportStack(asked, text string) {
 	c.send(nil)
 }
 
-// Said returns the annotations in the operator's newest response, without their prefix. It returns nil if the operator has not
-// responded yet.
+// Said returns the annotations in the operator's newest response, without their prefix. Before the first response, it
+// returns those in the stored response to the previous launcher; nil if there is none.
 func (c *Channel) Said() map[string]string {
 	if c == nil {
 		return nil

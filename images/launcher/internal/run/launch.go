@@ -196,7 +196,8 @@ func prepareWithoutGate() error {
 	return nil
 }
 
-// annotations returns the newest annotations of the pod. With a channel, the operator's response comes from the channel, and the stored one is not read.
+// annotations returns the newest annotations of the pod. With a channel, the operator's response comes from the channel, and the
+// stored one is not read.
 func (r *run) annotations() map[string]string {
 	if r.channel == nil {
 		return env.Annotations()

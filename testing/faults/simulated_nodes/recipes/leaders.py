@@ -126,7 +126,7 @@ async def nobody_takes_over(stage: Stage) -> Outcome:
         effects = two.with_effect("b", 0)
         wrong = (*changes, *ends, *map(str, effects))
         return Outcome(
-            len(wrong), f"a rank that was lost later recovered within {healed:.1f} s", wrong
+            len(wrong), f"a rank that was lost later took {healed:.1f} s to recover", wrong
         )
 
 

@@ -18,7 +18,8 @@ type Pod struct {
 	log    bytes.Buffer
 }
 
-// New returns a Pod for a test. It unsets every environment variable that the launcher would read from this machine.
+// New returns a Pod for a test. It unsets this machine's variables whose names begin with DI_ or DIJOB_, which the
+// launcher would otherwise read.
 func New(t *testing.T) *Pod {
 	t.Helper()
 	p := &Pod{Folder: t.TempDir()}
