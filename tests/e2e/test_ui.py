@@ -4,13 +4,14 @@ reload, a killed rank, the keyboard, a phone, dark mode.
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 import pytest
 from browser import PHONE, SECONDS, WIDE, Tab, chromium, served
 from identity import kill_program
 from jobs import shell
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, Route, expect
 from space import Space
 
 pytestmark = pytest.mark.e2e
@@ -187,8 +188,10 @@ def test_a_failed_job_shows_its_exception_first_and_the_list_is_searchable(
     with served(space) as server, browser.new_context() as context:
         tab = Tab.of(context)
         page = tab.page
-        page.goto(server.address)
-        page.get_by_label("Search jobs").fill("/bin/bash true")
+        with loading(page):
+            page.goto(server.address)
+            page.get_by_label("Search jobs").fill("/bin/bash true")
+            expect(page.locator(".lead").first).to_have_text("Loading.")
         expect(page.locator(".jobs tbody tr")).to_have_count(1)
         expect(page.locator(".jobs .name a")).to_have_text("other")
         page.get_by_label("Search jobs").fill("no reward")
@@ -203,7 +206,23 @@ def test_a_failed_job_shows_its_exception_first_and_the_list_is_searchable(
         expect(page.locator(".lines")).to_contain_text("keys: obs")
         expect(page.locator(f"tr[data-key='{rank}'] .state")).to_have_text("Exit code 3 (Error)")
         assert not (grave := graves(tab)), "\n".join(grave)
+        with loading(page):
+            page.evaluate("location.hash = '#/-history'")
+            page.get_by_label("Search the history").fill("no reward")
+            expect(page.locator(".lead")).to_have_text("Loading.")
+        expect(page.locator(".lead")).to_contain_text("history")
         assert tab.complaints == []
+
+
+@contextmanager
+def loading(page: Page) -> Iterator[None]:
+    """Delay the data of the page during the block."""
+    delayed: list[Route] = []
+    page.route("**/api/**", lambda route: delayed.append(route))
+    yield
+    page.unroute("**/api/**")
+    for route in delayed:
+        route.continue_()
 
 
 def test_without_the_key_nothing_is_shown_and_a_lost_rank_names_the_ranks_that_restart(

@@ -43,7 +43,7 @@ export class List {
     const place = auth === "key" ? null : namespaceForm(namespace);
     this.element = h("div", { class: "view list" }, h("div", { class: "list-head" }, this.title, this.tools), place, this.summary, this.totals, this.table);
     this.options = changes((phases, namespaces, owners) => this.offerAll(phases, namespaces, owners));
-    this.jobs = [];
+    this.jobs = null; // until the first data arrives
     this.shown = [];
   }
 
@@ -93,6 +93,8 @@ export class List {
 
   draw() {
     const { jobs, scope } = this;
+    // A user may search while the list is loading. The search applies when the data arrives.
+    if (!jobs) return;
     const found = jobs.filter(matches).sort(ORDERS[wish.order][1]);
     this.shown = found.slice(0, MOST_ROWS);
     this.table.hidden = !found.length;

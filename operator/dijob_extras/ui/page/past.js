@@ -20,7 +20,7 @@ export class PastList {
     this.table = h("table", { class: "jobs", role: "table", hidden: true }, h("caption", { class: "unseen" }, "Recorded jobs"), h("thead", { role: "rowgroup" }, head), this.body);
     const back = h("p", { class: "back" }, h("a", { href: listLink() }, "All jobs"));
     this.element = h("div", { class: "view list" }, back, h("div", { class: "list-head" }, this.title, this.tools), this.summary, this.table);
-    this.jobs = [];
+    this.jobs = null; // until the first data arrives
   }
 
   show({ jobs, sentence }) {
@@ -30,6 +30,8 @@ export class PastList {
   }
 
   draw() {
+    // A user may search while the list is loading. The search applies when the data arrives.
+    if (!this.jobs) return;
     const wanted = this.search.value.toLowerCase().split(/\s+/);
     const found = this.jobs.filter((job) => {
       const text = [job.name, job.namespace, job.owner, job.phase, job.message, job.progress].join(" ").toLowerCase();
