@@ -149,6 +149,13 @@ class Space:
         """Return the log of the main container, or "" before it has started."""
         return self.api.logs(self.name, pod)
 
+    def printed(self, pod: str) -> str:
+        """Return what the program in the main container has printed. The log can also contain lines
+        of the launcher, for example about a slow start on a busy machine.
+        """
+        lines = self.logs(pod).splitlines(keepends=True)
+        return "".join(line for line in lines if not line.startswith("dijob: "))
+
     def all_logs(self, pod: str) -> str:
         """Return the log of the main container with that of its previous run."""
         return self.api.logs(self.name, pod, previous=True) + self.logs(pod)

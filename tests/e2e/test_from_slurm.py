@@ -26,7 +26,7 @@ def converted(name: str) -> str:
 def test_a_converted_job_meets_by_slurm_variables(space: Space) -> None:
     space.kubectl("apply", "-f", "-", stdin=converted("sockets"))
     space.until_true("sockets", "Succeeded", 180)
-    assert space.logs("sockets-0") == "rank 0 of 2 heard ['1']\n"
+    assert space.printed("sockets-0") == "rank 0 of 2 heard ['1']\n"
 
 
 def test_a_converted_mesh_of_three_tasks_succeeds(space: Space) -> None:

@@ -32,8 +32,12 @@ def one_start(space: Space, diary: Diary, name: str) -> float:
     space.apply(shell(name, "date +%s.%N; exec sleep 3600", replicas=RANKS))
     space.until_true(name, "Running")
     pods = [f"{name}-{rank}" for rank in range(RANKS)]
-    space.until("all have begun", lambda: " ".join(pod for pod in pods if not space.logs(pod)), 30)
-    begun = [float(space.logs(pod).splitlines()[0]) for pod in pods]
+
+    def silent() -> str:
+        return " ".join(pod for pod in pods if not space.printed(pod))
+
+    space.until("all have begun", silent, 30)
+    begun = [float(space.printed(pod).splitlines()[0]) for pod in pods]
     waited = [gate_seen(diary, pod) for pod in pods]
     space.kubectl("delete", "dijob", name)
     space.until_gone(name, space.children, 60)

@@ -37,7 +37,7 @@ def test_ranks_share_a_read_only_data_set(space: Space, tmp_path: Path) -> None:
         space.kubectl("apply", "-f", "-", stdin=CLAIM)
         space.kubectl("apply", "-f", str(EXAMPLES / "dataset.yaml"))
         space.until_true("readers", "Succeeded", REAL_SECONDS)
-        read = [space.logs(f"readers-{rank}") for rank in range(2)]
+        read = [space.printed(f"readers-{rank}") for rank in range(2)]
         assert read == [
             "rank 0 of 2 reads 3 of 5 files: ['a.txt', 'c.txt', 'e.txt']\n",
             "rank 1 of 2 reads 2 of 5 files: ['b.txt', 'd.txt']\n",
@@ -77,4 +77,5 @@ def test_code_in_an_own_image_runs(space: Space, tmp_path: Path) -> None:
         loaded(space.cluster.node(node), made)
     space.kubectl("apply", "-f", str(EXAMPLES / "own-image.yaml"))
     space.until_true("mine", "Succeeded")
-    assert [space.logs(f"mine-{rank}") for rank in range(2)] == ["rank 0 of 2\n", "rank 1 of 2\n"]
+    said = [space.printed(f"mine-{rank}") for rank in range(2)]
+    assert said == ["rank 0 of 2\n", "rank 1 of 2\n"]

@@ -51,7 +51,7 @@ def test_a_platform_spec_names_its_peers_by_their_nodes(space: Space) -> None:
 
 def until_logged(space: Space, pod: str) -> None:
     """Wait until the program has printed something: a container runs before its program does."""
-    space.until(f"{pod} says something", lambda: "" if space.logs(pod) else "not yet", 60)
+    space.until(f"{pod} says something", lambda: "" if space.printed(pod) else "not yet", 60)
 
 
 SRUN = """
@@ -79,11 +79,11 @@ def test_a_script_for_srun_runs(space: Space) -> None:
     space.until_true("srun", "PeersReady")
     for rank in range(2):
         until_logged(space, f"srun-{rank}")
-        said = space.logs(f"srun-{rank}").split()[:7]
+        said = space.printed(f"srun-{rank}").split()[:7]
         assert said == [str(rank), "0", "2", "2", "srun-[0-1]", f"srun-{rank}", "srun-0"]
     space.kubectl("scale", "dijob/srun", "--replicas=3")
     until_logged(space, "srun-2")
-    assert space.logs("srun-2").split()[:7] == [
+    assert space.printed("srun-2").split()[:7] == [
         "2",
         "0",
         "3",

@@ -68,7 +68,7 @@ def test_a_job_grows_by_its_own_request_and_shows_its_progress(
         return "" if size == 3 else f"{size} are Ready; grows-0 says {space.logs('grows-0')}"
 
     space.until("it has grown", small, 90)
-    assert space.logs("grows-0").splitlines()[:2] == [
+    assert space.printed("grows-0").splitlines()[:2] == [
         "granted 3",
         f"422 DIJob {space.name}.grows cannot have 9 replicas: its minReplicas and maxReplicas"
         " allow 1 to 4",

@@ -56,6 +56,9 @@ const (
 	longestRefusal  = 30 * time.Second
 	// The size limit of a response. A list of 1,500 IPv6 addresses is 60 KB long.
 	mostBytes = 1 << 20
+	// A missing connection is logged after lostAfter, and then once per logEvery. After this time, the operator sends the peer
+	// list as annotations (operator/dijob/controller/channel/launchers.py: PATIENCE_SECONDS).
+	lostAfter = 2 * time.Second
 	logEvery  = time.Minute
 	// The shortest interval between two reports of the program's progress.
 	progressEvery = 3 * time.Second
@@ -91,7 +94,7 @@ type Config struct {
 	Said         map[string]string        // the newest response to an earlier channel of this pod; nil if there was none
 	Dial         func() (net.Conn, error) // connects to the operator
 	Keep         func(said map[string]string, body []byte)
-	Lost         func(error) // is called once a minute while there is no connection
+	Lost         func(error) // is called once per logEvery while there has been no connection for lostAfter
 	Refused      func(error) // is called when the operator refuses a report
 }
 
@@ -114,9 +117,9 @@ type Channel struct {
 }
 
 // refusedError is a response by which the operator rejects the requests of this launcher.
-type refusedError struct{ status string }
+type refusedError struct{ reason string }
 
-func (e refusedError) Error() string { return "the operator refuses this pod's reports: " + e.status }
+func (e refusedError) Error() string { return "the operator refuses this pod's reports: " + e.reason }
 
 // Open connects to the operator, and stays connected until the process ends. It returns nil if the operator has given the pod
 // no channel. DIJOB_CHANNEL is "HOST:PORT POD KEY".
@@ -259,13 +262,15 @@ func (c *Channel) Changed() <-chan struct{} {
 // keep reconnects whenever the connection is lost.
 func (c *Channel) keep() {
 	var logged time.Time
+	missing := time.Now() // since when there has been no connection
 	for pause, refusal := shortestPause, shortestRefusal; !c.isClosed(); {
 		began := time.Now()
 		err := c.converse()
 		if time.Since(began) > longestPause {
 			pause, refusal = shortestPause, shortestRefusal
+			missing = time.Now()
 		}
-		if pause == longestPause && time.Since(logged) > logEvery {
+		if time.Since(missing) > lostAfter && time.Since(logged) > logEvery {
 			logged = time.Now()
 			c.config.Lost(err)
 		}
@@ -348,7 +353,7 @@ func (c *Channel) send(has map[string]string) {
 
 // receive reads one response.
 func (c *Channel) receive(answers *textproto.Reader) error {
-	status, signature, body, err := readResponse(answers)
+	status, reason, signature, body, err := readResponse(answers)
 	if err != nil {
 		return err
 	}
@@ -363,10 +368,10 @@ func (c *Channel) receive(answers *textproto.Reader) error {
 	case 204: // the next request has taken its place
 		return nil
 	case 200:
-	case 503: // a standby, or a limit
-		return errors.New("the operator is not ready")
+	case 503: // the operator is a standby, does not know the pod or its address yet, or has reached a limit
+		return errors.New(reason)
 	default:
-		return refusedError{fmt.Sprintf("HTTP status %d", status)}
+		return refusedError{reason}
 	}
 	if !hmac.Equal([]byte(signature), []byte("dijob "+c.sign([]byte(nonce), body))) {
 		return refusedError{"the response has a wrong signature"}
@@ -385,26 +390,26 @@ func (c *Channel) receive(answers *textproto.Reader) error {
 	return nil
 }
 
-// readResponse reads one response from the operator. A response has a length, except with status 204. The package net/http
-// would double the size of this program.
-func readResponse(answers *textproto.Reader) (status int, signature string, body []byte, err error) {
+// readResponse reads one response from the operator. A response has a length, except with status 204. `reason` is the status code
+// with its reason phrase, for a message. The package net/http would double the size of this program.
+func readResponse(answers *textproto.Reader) (status int, reason, signature string, body []byte, err error) {
 	line, err := answers.ReadLine()
 	if err != nil {
-		return 0, "", nil, err
+		return 0, "", "", nil, err
 	}
-	_, code, _ := strings.Cut(line, " ")
-	code, _, _ = strings.Cut(code, " ")
+	_, result, _ := strings.Cut(line, " ")
+	code, _, _ := strings.Cut(result, " ")
 	fields, err := answers.ReadMIMEHeader()
 	if err != nil && len(fields) == 0 && err != io.EOF {
-		return 0, "", nil, err
+		return 0, "", "", nil, err
 	}
 	size := env.Natural(fields.Get("Content-Length"))
 	if size > mostBytes {
-		return 0, "", nil, errors.New("the response is too long")
+		return 0, "", "", nil, errors.New("the response is too long")
 	}
 	body = make([]byte, size)
 	_, err = io.ReadFull(answers.R, body)
-	return env.Natural(code), fields.Get("Authorization"), body, err
+	return env.Natural(code), "HTTP status " + result, fields.Get("Authorization"), body, err
 }
 
 // sign returns the signature of a message as hex.

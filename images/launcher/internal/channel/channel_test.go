@@ -222,6 +222,34 @@ func TestAStandbyIsAskedAgainSoon(t *testing.T) {
 	}
 }
 
+func TestAMissingConnectionIsReportedWithItsReasonOnceItLasts(t *testing.T) {
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	refused := &operator{t: t, server: server}
+	lost := make(chan error, 1)
+	began := time.Now()
+	c := New(Config{
+		Dial: func() (net.Conn, error) { return net.Dial("tcp", server.Addr().String()) },
+		Lost: func(err error) { lost <- err },
+	})
+	defer c.Close()
+	for {
+		refused.accept()
+		fmt.Fprint(refused.link, "HTTP/1.1 503 this replica is a standby\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		select {
+		case err := <-lost:
+			if waited := time.Since(began); waited < lostAfter || err.Error() != "HTTP status 503 this replica is a standby" {
+				t.Errorf("after %s: %v", waited, err)
+			}
+			return
+		default:
+		}
+	}
+}
+
 func TestTheNextLauncherOfAContainerKnowsTheNewestResponse(t *testing.T) {
 	o, c := open(t)
 	o.answers(key, o.receives().Nonce, `{"list-number": "4", "renew-from": "4"}`)

@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 # A peer list with 1,500 IPv6 addresses takes up 60 KB.
 MOST_BODY, MOST_HEAD = 128 * 1024, 2048
+# The length limit of the reason phrase of an error response.
+MOST_REASON = 300
 # A connection that has not sent a valid request within this time is closed.
 PROOF_SECONDS = 5.0
 # Limits on the number of connections: in total, from one address, and without a valid request so
@@ -260,8 +262,11 @@ class LauncherConnection(asyncio.Protocol):
         level = logging.DEBUG if refused.status == 503 else logging.WARNING
         log.log(level, "refused a request from %s: %s", self._address, refused)
         metrics.REFUSED.labels(str(refused.status)).inc()
-        head = f"HTTP/1.1 {refused.status} Refused\r\nContent-Length: 0\r\nConnection: close\r\n"
-        self._write(f"{head}\r\n".encode())
+        # The launcher logs the reason phrase (channel/channel.go: readResponse). The pod's name is from
+        # the request, so the reason may contain any characters.
+        reason = " ".join(str(refused).split())[:MOST_REASON]
+        head = f"HTTP/1.1 {refused.status} {reason}\r\nContent-Length: 0\r\nConnection: close\r\n"
+        self._write(f"{head}\r\n".encode("ascii", "backslashreplace"))
         self.close()
 
 

@@ -67,6 +67,7 @@ class Peer:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     nonces: int = 0
+    reason: str = ""
 
     def report(self, rank: int = 0, key: str = "", **fields: Any) -> None:
         self.nonces += 1
@@ -84,7 +85,8 @@ class Peer:
         """Return the status and the content of the next response. Its signature must be genuine."""
         async with asyncio.timeout(5):
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
-            status = int(head.split()[1])
+            _, code, self.reason = head.partition("\r\n")[0].split(" ", 2)
+            status = int(code)
             fields = dict(one.split(": ") for one in head.split("\r\n")[1:-2])
             body = await self.reader.readexactly(int(fields.get("Content-Length", 0)))
         if status != 200:
@@ -253,6 +255,23 @@ async def test_a_standby_refuses_launchers() -> None:
         peer = await lab.connect()
         peer.report()
         assert await peer.answer() == (503, {})
+        assert peer.reason == "this replica is a standby"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        pytest.param("job-0\r\nA: b", "pod job-0 A: b is not known", id="a header"),
+        pytest.param("job-\ud800é", r"pod job-\ud800\xe9 is not known", id="not ASCII"),
+    ],
+)
+async def test_the_reason_of_a_refusal_is_one_line_of_ascii(name: str, reason: str) -> None:
+    async with channel(pod()) as lab:
+        peer = await lab.connect()
+        peer.report(pod=name)
+        assert await peer.answer() == (503, {})
+        assert peer.reason == reason
+        assert await peer.is_closed()
 
 
 RAW: dict[str, tuple[bytes, int]] = {
