@@ -262,8 +262,8 @@ class LauncherConnection(asyncio.Protocol):
         level = logging.DEBUG if refused.status == 503 else logging.WARNING
         log.log(level, "refused a request from %s: %s", self._address, refused)
         metrics.REFUSED.labels(str(refused.status)).inc()
-        # The launcher logs the reason phrase (channel/channel.go: readResponse). The pod's name is from
-        # the request, so the reason may contain any characters.
+        # The launcher logs the reason phrase (channel/channel.go: readResponse). The pod's name is
+        # from the request, so the reason may contain any characters.
         reason = " ".join(str(refused).split())[:MOST_REASON]
         head = f"HTTP/1.1 {refused.status} {reason}\r\nContent-Length: 0\r\nConnection: close\r\n"
         self._write(f"{head}\r\n".encode("ascii", "backslashreplace"))
