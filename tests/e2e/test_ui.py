@@ -220,9 +220,9 @@ def loading(page: Page) -> Iterator[None]:
     delayed: list[Route] = []
     page.route("**/api/**", lambda route: delayed.append(route))
     yield
-    page.unroute("**/api/**")
     for route in delayed:
         route.continue_()
+    page.unroute("**/api/**")
 
 
 def test_without_the_key_nothing_is_shown_and_a_lost_rank_names_the_ranks_that_restart(
