@@ -51,8 +51,8 @@ _VALUES: Final = """# Values of the chart
 
 Generated from `values.schema.json` and `values.yaml` in `charts/dijob` by `make crds`; do not edit.
 
-`helm install` and `helm upgrade` reject values of the wrong type and names that are not in this
-table; the error names the value. `helm show values charts/dijob` prints all values, with comments
+`helm install` and `helm upgrade` reject a name that is not in this table, and a value of the wrong
+type. The error names the value. `helm show values charts/dijob` prints all values, with comments
 that explain some of them in more detail.
 
 | value | type | default | meaning |

@@ -149,8 +149,7 @@ LISTS = Counter(
 )
 REFUSED = Counter(
     "dijob_channel_refused_total",
-    "Requests and connections from launchers that the operator refused, by HTTP status. A standby"
-    " refuses with 503.",
+    "Launchers' requests that the operator refused, by HTTP status. A standby refuses with 503.",
     ["status"],
     registry=REGISTRY,
 )

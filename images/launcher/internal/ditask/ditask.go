@@ -317,7 +317,7 @@ func become(path string, words []string) int {
 // modules, because importing them takes seconds.
 const hasTorch = "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, ('ding', 'torch', 'dijob_runtime'))))"
 
-// becomeTorchrpc replaces this process with dijob_runtime.ditask. That program adds the queue torchrpc to ditask, because
+// becomeTorchrpc replaces this process with dijob_runtime.ditask. That program adds the torchrpc queue to ditask, because
 // DI-engine itself does not have this queue. It runs under the Python of the image's ditask, in which DI-engine is installed.
 func becomeTorchrpc(real, queue string, words []string) int {
 	python := interpreter(real)

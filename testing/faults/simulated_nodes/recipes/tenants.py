@@ -151,7 +151,7 @@ RECIPES = (
     Recipe(
         "T20",
         "namespace",
-        "a namespace is deleted with jobs, the Lease and the operator in it",
+        "a namespace that contains jobs, the Lease and the operator is deleted",
         "seconds until it is gone",
         60,
         its_namespace,
