@@ -67,7 +67,9 @@ def _pip(target: Path) -> None:
 
 
 def main() -> int:
-    """Print the path. The exit code is 1, with one message, if Go cannot be found or installed."""
+    """Print the path and return 0. If Go cannot be found or installed, print one message and
+    return 1.
+    """
     try:
         print(find_go())
     except (BuildError, OSError) as error:

@@ -3,8 +3,8 @@
 // the process namespace of the examined container. Arguments of the form NAME=VALUE select the processes that have these
 // environment variables.
 //
-// A separate program is needed because the image of Stacks contains no shell that could list processes. It also limits the time
-// and the output for each process.
+// A separate program is needed because the image of Stacks contains no shell that could list processes. The program also limits
+// the time and the output for each process.
 package main
 
 import (
@@ -85,8 +85,8 @@ func pythons(proc string, variables []string) []int {
 	return found
 }
 
-// zombies returns the ended Python processes among the children of these processes. The kernel keeps only the name and
-// the parent of such a process, not its program or its environment.
+// zombies returns the IDs of the Python processes that are zombies and whose parent is in `parents`. The kernel keeps only the
+// name and the parent of such a process, not its program or its environment.
 func zombies(proc string, parents []int) []int {
 	var found []int
 	files, _ := filepath.Glob(proc + "/[0-9]*/stat")

@@ -43,8 +43,9 @@ class WaitMeter:
             self._waited += seconds
 
     def note_data(self, found: bool, fill: Callable[[], float] | None) -> None:
-        """Record whether a training step has found data. After a step without data, all time until
-        a step finds data counts as waiting. `fill` returns how full the buffer is, from 0 to 1.
+        """Record whether a training step has found data. After a step without data, the process
+        counts as waiting until another step finds data. `fill` returns how full the buffer is, from
+        0 to 1.
         """
         self._measured, self._fill = True, fill
         if not found and self._starved_since is None:

@@ -118,8 +118,8 @@ OWN_GROUP_MESSAGE: Final = (
     " field, or use spec.scheduling.engine: None"
 )
 OWN_MARK_MESSAGE: Final = (
-    "puts the pods into a group of your own, but with the engine {} the operator puts them into its"
-    " group: remove it, or use spec.scheduling.engine: None"
+    "puts the pods into a group of your own, but with the engine {} the operator puts them into"
+    " the job's group: remove this label or annotation, or use spec.scheduling.engine: None"
 )
 QUEUE_PATTERN: Final = "[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
 QUEUE_MESSAGE: Final = f"is the name of a queue, so it must match {QUEUE_PATTERN}"

@@ -1,8 +1,8 @@
 """Validation rules that are newer than version 0.1.0, and that jobs of that version can violate.
 
-A new job that violates one of them is rejected. If a job that violates one has already started, an
-older operator has accepted it. If this job were rejected now, its lost ranks would not be replaced,
-and its end would not be noticed. So it gets a warning instead.
+A new job that violates one of these rules is rejected. But an older operator may have accepted such
+a job, and the job may have started. If a started job were rejected now, its lost ranks would not be
+replaced, and its end would not be noticed. So it gets a warning instead.
 """
 
 from dijob.api.model import DIJob

@@ -56,7 +56,8 @@ def from_validation(
     """Convert pydantic's errors about an object of this model into problems.
 
     `served` says whether the object comes from the apiserver. If it does, the CRD in the cluster
-    knows all its fields, so a field that is unknown here shows that the CRD is newer.
+    knows all fields of the object. So a field that `model` does not know shows that the CRD is
+    newer.
     """
     root = {"Spec": "spec", "Metadata": "metadata"}.get(error.title, "")
     details, found = error.errors(include_url=False), []

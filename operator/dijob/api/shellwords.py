@@ -53,8 +53,8 @@ _TOKEN: Final = re.compile(
     | (?P<word>(?:[^ \t\r\n;&|()<>'"\\]+ | '[^']*' | "[^"\\]*(?:\\.[^"\\]*)*" | \\.)+)""",
     re.VERBOSE | re.DOTALL,
 )
-# The maximum number of words, operators and blanks in a script. A script of READ_LENGTH
-# (command.py) typically has half as many.
+# The maximum number of words, operators and blanks in a script. A typical script of
+# the maximum length (command.py: READ_LENGTH) has half this number.
 _TOKENS: Final = 8192
 _QUOTED: Final = re.compile(
     r"""'([^']*)' | "([^"\\]*(?:\\.[^"\\]*)*)" | \\(.)""", re.VERBOSE | re.DOTALL
@@ -133,7 +133,7 @@ def unwrap_command(words: Sequence[str]) -> list[str]:
                 if known
                 else None
             )
-            # If no known program follows this wrapper, none follows the next one either, so the
+            # If no known program follows this wrapper, none follows the next wrapper either. So the
             # search is not repeated.
             known = found is not None
             at = at if found is None else found

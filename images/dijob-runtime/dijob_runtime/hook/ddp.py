@@ -2,8 +2,8 @@
 work in pods without a GPU as well.
 
 dist_init requests the NCCL backend, and then divides by the number of GPUs. DDPContext calls
-dist_init. reduce_data and allreduce_data combine the numbers of all ranks, and first copy each
-number to a GPU.
+dist_init. reduce_data and allreduce_data copy a number to a GPU before they combine the numbers of
+all ranks.
 """
 
 from __future__ import annotations

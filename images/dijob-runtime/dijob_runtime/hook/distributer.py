@@ -31,8 +31,8 @@ class Ended(Exception):
 
 
 def patch(module: ModuleType) -> None:
-    """Replace the sleep in the exchangers' loops, the task's run method, and the state of the
-    context exchanger.
+    """Replace the task's run method, the context exchanger's state and put method, and the sleep
+    in the exchangers' loops.
     """
     if PodWorld.read() is None:
         return

@@ -3,8 +3,8 @@ over the ranks of DDP.
 
 In DI-engine 0.5.3, it moves values to the GPU whose number is the rank. A second pod has no GPU
 with that number, and a pod without GPUs has none at all. With this patch, the values are on the
-current device. LogReduceHook also rejects NumPy arrays, which LightZero's MuZero logs. With this
-patch, arrays are averaged like tensors.
+current device. LogReduceHook also rejects NumPy arrays, but LightZero's MuZero puts such arrays
+into the log. With this patch, arrays are averaged like tensors.
 """
 
 from __future__ import annotations

@@ -83,7 +83,8 @@ def find_missing_ranks(mq: Any, world: PodWorld, wanted: set[tuple[int, int]]) -
     if sum(hosts.values()) >= max(len(wanted), len(mq.attach_to)):
         return set()
     # All processes of a pod have the same address, so connections are counted per address. If the
-    # peer list has names, no name matches the address of a connection, so all ranks are returned.
+    # peer list contains names instead of addresses, none of them matches the address of a
+    # connection. In that case, all ranks are returned.
     ranks = Counter(rank for rank, _ in wanted)
     late = {rank for rank, count in ranks.items() if hosts[world.addresses[rank]] < count}
     return late or set(ranks) or {0}

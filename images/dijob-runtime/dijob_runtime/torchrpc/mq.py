@@ -63,7 +63,8 @@ class TorchRpcMQ(MQ):
         for link in self._links:
             maps.setdefault(link.peer, {})[link.local] = link.remote
         self._agent = Agent(self._node, self._gpus, maps)
-        # Peers check their device maps against this count and the GPUs in the card.
+        # Peers check their device maps against the number of this process's GPUs, and against the
+        # list of GPUs on which it accepts tensors. The card contains both.
         count = torch.cuda.device_count()
         card = Card(self._node, self._agent.url, uuid.uuid4().hex, count, tuple(self._gpus))
         self._neighbours = Neighbours(card, self._joined, self._left, log_message)

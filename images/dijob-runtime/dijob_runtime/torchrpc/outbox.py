@@ -1,4 +1,4 @@
-"""The queue of messages to one peer, which keeps their order.
+"""The queue of the messages to one peer. It keeps the order of the messages.
 
 Waiting messages are sent together in one call, because a call costs torch about as much time as
 100 KB of data.

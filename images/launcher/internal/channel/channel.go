@@ -106,7 +106,8 @@ type Channel struct {
 
 	lock  sync.Mutex
 	state State
-	// The newest progress, and when it was last sent. Each report has the progress, so a new connection sends it again.
+	// The newest progress, and when it was last sent. Each report contains the newest progress. So the first report of a new
+	// connection repeats the progress.
 	progress *progress.Report
 	stack    *stack // since the newest progress; nil if the operator has not asked
 	sentAt   time.Time
@@ -230,7 +231,7 @@ func (c *Channel) ReportStack(asked, text string) {
 }
 
 // Said returns the annotations in the operator's newest response, without their prefix. Before the first response, it
-// returns those in the stored response to the previous launcher; nil if there is none.
+// returns the annotations in the response that the previous launcher has stored. It returns nil if no response is stored.
 func (c *Channel) Said() map[string]string {
 	if c == nil {
 		return nil

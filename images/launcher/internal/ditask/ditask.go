@@ -172,8 +172,8 @@ func (users given) queue() string {
 }
 
 // ownWorld returns the option that determines where the processes listen; "" if the job determines it. A command with such an
-// option runs as it would outside a job: DI-engine's k8s parser would use the address for every rank, and fail. With queues
-// other than nng and torchrpc, processes do not listen.
+// option runs as it would outside a job. Otherwise, DI-engine's k8s parser would use the address for every rank, and fail. With
+// queues other than nng and torchrpc, processes do not listen.
 func (users given) ownWorld() string {
 	_, isPlaced := users.values["platform"]
 	if queue := users.queue(); isPlaced || queue != "nng" && !strings.HasPrefix(queue, "torchrpc") {

@@ -13,9 +13,9 @@ import (
 const AnnotationPrefix = "diengine.opendilab.org/"
 
 // Annotations returns the operator's annotations of this pod, without their prefix; nil if the file does not exist yet. The
-// kubelet updates the file, a downwardAPI volume. All annotations are in one file, so that they belong to one version of the
-// pod. With a file for each annotation, a revision could be read together with the addresses of another revision. Each line is
-// KEY="VALUE", quoted as in Go (Kubernetes' pkg/fieldpath: FormatMap).
+// file is in a downwardAPI volume, and the kubelet updates it. All annotations are in one file, so that they belong to one
+// version of the pod. With a file for each annotation, a revision could be read together with the addresses of another revision.
+// Each line is KEY="VALUE", quoted as in Go (Kubernetes' pkg/fieldpath: FormatMap).
 //
 // In a pod without a gate, the operator's newest response to the launcher takes precedence. Only a file with a newer list
 // overrides it.

@@ -18,7 +18,7 @@ func Called(words []string) (name string, arguments []string) {
 	return words[1], words[2:]
 }
 
-// HasCarriageReturn returns whether any line of the words ends with a carriage return, as on Windows.
+// HasCarriageReturn returns whether any word of a command line contains a line that ends with a carriage return, as on Windows.
 func HasCarriageReturn(words []string) bool {
 	for _, word := range words {
 		if strings.Contains(word, "\r\n") || strings.HasSuffix(word, "\r") {

@@ -13,8 +13,8 @@ var forwarded = []os.Signal{
 
 // Received is the queue of received signals. Gate, launch and hold are PID 1 of their container. The kernel drops a signal for
 // which PID 1 has no handler (pid_namespaces(7)). The kubelet sends TERM once, sometimes within milliseconds of the start, and
-// KILL only after the grace period. So the handler is installed before main runs, while package variables are initialized. For
-// the same reason, none of the three replaces itself with another program.
+// KILL only after the grace period. So the handler is installed before main runs, while package variables are initialized.
+// Gate, launch and hold never replace themselves with another program, because a new program has no handler at first.
 var Received = receive()
 
 // receive installs the signal handlers of the selected program. The other programs keep the default actions.

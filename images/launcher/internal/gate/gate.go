@@ -65,8 +65,8 @@ func open() error {
 func endOnSignal(signals <-chan os.Signal) { os.Exit(env.ExitCode(<-signals)) }
 
 // wait returns as soon as the peer list contains this pod. It returns an error if names do not resolve within
-// DIJOB_RESOLVE_SECONDS: waiting longer would not help, and the job's status should show the reason. There is no limit for
-// the peer list itself, because the operator has its own timeout for that.
+// DIJOB_RESOLVE_SECONDS: waiting longer would not help, and the job's status should show the reason. The wait
+// for the peer list itself has no time limit, because the operator has its own timeout for that.
 func (w *waiting) wait() error {
 	begin, resolved := time.Now(), time.Now()
 	said := begin

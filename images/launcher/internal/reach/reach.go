@@ -150,8 +150,8 @@ func reachWithin(targets []Target, bound time.Duration) error {
 	begin, said := time.Now(), time.Time{}
 	for {
 		left := bound - time.Since(begin)
-		// At most 3 s for each attempt: the kernel retransmits a lost SYN after 1 s. At least 1 s even in the last round,
-		// because a slow peer is not an unreachable one.
+		// At most 3 s for each attempt. This leaves time for the kernel to retransmit a lost SYN, which it does after 1 s.
+		// At least 1 s even in the last round, because a slow peer is not an unreachable one.
 		lost := connectAll(targets, max(time.Second, min(3*time.Second, left)))
 		left = bound - time.Since(begin)
 		if len(lost.targets) == 0 {

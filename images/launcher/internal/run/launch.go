@@ -123,8 +123,8 @@ func putFirst(name, folder string) {
 	os.Setenv(name, folder)
 }
 
-// applyPeerList sets the variables of the newest peer list in this process, and writes topology.json. It returns the exit code
-// if the container must end instead, else 0.
+// applyPeerList sets the variables of the newest peer list in this process, and writes topology.json. It then returns 0.
+// If a signal ends the wait for the list, it only returns the exit code with which the container must end.
 func (r *run) applyPeerList() int {
 	if os.Getenv("DI_RANK") == "" {
 		return 0 // not in a job
@@ -326,8 +326,8 @@ func (r *run) supervise() int {
 }
 
 // forward forwards a signal. A terminating signal goes to every process of the container, because a shell between this program
-// and the user's would not forward it. USR1 and USR2 go to the command only, because their default action would kill every
-// other process.
+// and the user's would not forward it. USR1 and USR2 go to the command only. If they went to all processes, they would end
+// those that have no handler for them.
 func (r *run) forward(which syscall.Signal) {
 	if which == syscall.SIGUSR1 || which == syscall.SIGUSR2 {
 		syscall.Kill(r.child, which)

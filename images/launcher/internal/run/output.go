@@ -15,7 +15,7 @@ import (
 
 const (
 	// The size at which a record file is rotated. Each rotation deletes the whole older file. So the record of a long output
-	// has between one and two times this size.
+	// is between one and two times as large as this limit.
 	keptBytes = 512 << 10
 	// How long the launcher waits for more output after the program has ended. It waits if a process that the program left
 	// behind still holds the pipe.
@@ -108,7 +108,7 @@ func (l *recorder) stream(target *os.File) *os.File {
 	return to
 }
 
-// same returns whether two open files are the same file, e.g. one pipe of the container runtime.
+// same returns whether two open files are the same file, for example the same pipe of the container runtime.
 func same(one, other *os.File) bool {
 	a, err := one.Stat()
 	b, err2 := other.Stat()

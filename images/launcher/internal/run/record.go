@@ -14,8 +14,8 @@ import (
 // allows, and it counts the failure a moment later. So after a failure, the restarted launcher waits until the operator
 // confirms with the annotation ends-counted that it has counted the failure. If the job has failed, the operator deletes the
 // pod instead, and the program does not run again. After a pod has ended, Kubernetes keeps only the log of its newest
-// container. In this case, it is the log of the launcher that waited. So that launcher first repeats the output of the failed
-// program (output.go).
+// container. In this case, it is the log of the launcher that waited. Therefore, this launcher first repeats the output of the
+// failed program (output.go).
 const (
 	// If the operator does not respond, the launcher waits this long, and then starts the program anyway. Probes with the usual
 	// settings do not kill the container within this time.
@@ -47,7 +47,8 @@ func startsAgain() bool {
 	return os.Getenv("DIJOB_RESTART_POLICY") == "OnFailure" && os.MkdirAll(env.RunFolder(), 0o777) == nil
 }
 
-// readLastRun returns what the previous launcher stored; nil if there was none, or if it could not write.
+// readLastRun returns what the previous launcher stored. It returns nil if there was no previous launcher, or if that launcher
+// could not write.
 func readLastRun() *lastRun {
 	var found lastRun
 	if text := env.Read(runPath()); text == "" || json.Unmarshal([]byte(text), &found) != nil {
@@ -57,7 +58,7 @@ func readLastRun() *lastRun {
 }
 
 // write stores the record for the next launcher. If the volume is full, the record is not stored. The only effect is that the
-// next launcher may not wait, and may not repeat the log.
+// next launcher might start the program without a wait, and might not repeat the log.
 func (l *lastRun) write() {
 	text, err := json.Marshal(l)
 	if err == nil && os.WriteFile(runPath()+".new", text, 0o644) == nil {

@@ -29,7 +29,7 @@ func setListVariables(said map[string]string) {
 }
 
 // setRuntimeVariables sets the variables of the job's runtime that depend on the peer list. DIJOB_LISTED is
-// "VARIABLE=ANNOTATION ...". The pod has no annotations num-nodes and world-size, because both are derived from the list.
+// "VARIABLE=ANNOTATION ...". The pod has no annotation num-nodes or world-size, because both values are derived from the list.
 func setRuntimeVariables(said map[string]string, size, world string) {
 	for _, word := range strings.Fields(os.Getenv("DIJOB_LISTED")) {
 		name, key, _ := strings.Cut(word, "=")

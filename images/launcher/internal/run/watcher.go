@@ -98,8 +98,9 @@ func ipcInodes(sockets string) []string {
 	return inodes
 }
 
-// warnAboutDitask warns about a process that runs ditask and does not join the job. Either one of its options keeps it from
-// joining, or it bypasses the launcher's ditask and its Python does not load the runtime hook.
+// warnAboutDitask warns about a process that runs ditask and does not join the job. There are two possible causes. An
+// option of ditask prevents it from joining. Or the process bypasses the launcher's ditask, and its Python does not load
+// the runtime hook.
 func (w *watcher) warnAboutDitask() {
 	if w.alone != "" {
 		return
