@@ -217,9 +217,10 @@ class Spec(Written):
 
     @property
     def scale(self) -> int:
-        """The number of ranks that can be scaled, which the scale subresource reads and writes. In
-        a job with tasks, the result is kept within the bounds of the last task. So users can change
-        these bounds without changing `replicas`, which an autoscaler may own.
+        """The size that the scale subresource reads and writes: the number of ranks of the last
+        task, or of the whole job if it has no tasks. In a job with tasks, the result is kept within
+        the bounds of the last task. So users can change these bounds without changing `replicas`,
+        which an autoscaler may own.
         """
         if not self.tasks:
             return self.replicas or self.max_replicas or self.min_replicas or 1

@@ -152,7 +152,8 @@ class ListProof(Stored):
     size: Annotated[int, Field(ge=0, le=names.MAX_REPLICAS)] = 0
     """Number of ranks in the list."""
     digest: Annotated[str, Field(max_length=64)] = ""
-    """First 128 bits of the SHA-256 of "REVISION ADDRESS,ADDRESS,...", in rank order."""
+    """First 128 bits of the SHA-256 of "REVISION ADDRESS,ADDRESS,...". The addresses are in rank
+    order."""
     finished: Annotated[str, Field(max_length=8192)] = ""
     """The ranks that had succeeded when the list was made, as ranges such as 0-3,7. The list does
     not contain their addresses."""

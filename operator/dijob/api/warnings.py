@@ -44,8 +44,8 @@ def job_warnings(job: DIJob, *, queued: bool = False) -> tuple[Problem, ...]:
 def _missing_queue(job: DIJob) -> Iterator[Problem]:
     """Yield a problem if the job's engine is Kueue but the job names no queue.
 
-    This is not an error: labels can change while the job runs, and even then, the job must react
-    to an eviction.
+    This is not an error, because the queue's label can be removed while the job runs. A job
+    without this label must still react to an eviction.
     """
     if job.spec.scheduling.engine is Engine.KUEUE and not job.metadata.labels.get(KUEUE_QUEUE):
         yield Problem("spec.scheduling.engine", NO_QUEUE_MESSAGE)

@@ -68,7 +68,7 @@ def compare_with_quota(queue: Body, workload: Body) -> QuotaFinding:
         return QuotaFinding(
             doubt=f"the ClusterQueue {name} does not cover {', '.join(missing)}, which the job"
             " requests: the job is never admitted unless Kueue's configuration excludes or"
-            " transforms this resource"
+            " transforms every resource that is not covered"
         )
     return QuotaFinding()
 

@@ -200,8 +200,8 @@ class AsyncClient(Reader):
             await self._delete_job(str(plan.job["metadata"]["name"]), timeout)
         # The owned objects come last, because their owner reference needs the uid of the new job.
         # If there are several, the job is suspended until they exist, because a kubelet that does
-        # not find a ConfigMap may wait for up to 2 minutes before it tries again. A single
-        # ConfigMap exists before the kubelets start the pods, so the job is not suspended for it.
+        # not find a ConfigMap may wait for up to 2 minutes before it tries again. If there
+        # is only one, it exists before the kubelets start the pods, so the job is not suspended.
         held = len(plan.owned) > 1 and not plan.job["spec"].get("suspend")
         spec = plan.job["spec"] | ({"suspend": True} if held else {})
         made = await self.apply_body(plan.job | {"spec": spec}, force=True)
@@ -261,8 +261,8 @@ class AsyncClient(Reader):
                 409,
                 "AlreadyExists",
                 f"the ConfigMap {config_map} in namespace {self.namespace} does not belong to this"
-                " job, and the code would overwrite it: choose another name for the job, or delete"
-                f" the ConfigMap (kubectl delete configmap {config_map})",
+                " job, and would be overwritten with the job's code: choose another name for the"
+                f" job, or delete the ConfigMap (kubectl delete configmap {config_map})",
             )
 
     async def _try(self, body: Json) -> None:

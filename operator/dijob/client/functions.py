@@ -126,7 +126,7 @@ def build_script(function: Function, text: str) -> str:
 def _module_text(function: Function) -> str:
     """Return the text of a function's module, or of its notebook cell."""
     # IPython gives each cell a file name, and registers the cell's text in linecache under this
-    # name. The cell's functions have the same name in their code objects.
+    # name. The code object of each function in the cell contains this file name.
     lines = linecache.getlines(inspect.unwrap(function).__code__.co_filename)
     if not lines:
         raise BadFile(
@@ -137,7 +137,9 @@ def _module_text(function: Function) -> str:
 
 
 def _names_of_client(names: Mapping[str, Any]) -> set[str]:
-    """Return the names of objects from this package. Another cell may have imported them."""
+    """Return the `names` that refer to objects of this package. Another cell may have imported
+    these objects.
+    """
     found = set()
     for name, value in names.items():
         own = (

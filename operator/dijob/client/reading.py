@@ -65,7 +65,7 @@ class Reader:
     ) -> None:
         self._kubeconfig, self._context, self._namespace = kubeconfig, context, namespace
         self.connection: ClientConnection
-        """The connection to the apiserver, for requests that no method of this class sends."""
+        """The connection to the apiserver, for requests for which this class has no method."""
 
     async def __aenter__(self) -> Self:
         self.connection = ClientConnection(await read_kubeconfig(self._kubeconfig, self._context))

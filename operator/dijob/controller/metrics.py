@@ -46,8 +46,8 @@ ACTIVITIES = Gauge(
     "dijob_jobs_by_activity",
     "Number of DIJobs that have not ended, by current activity (status.goodput):"
     " Waiting (for a node, a quota or a queue, or suspended), Starting, Running (all ranks are"
-    " Ready) or Recovering. The goodput of the cluster is the average of Running divided by the"
-    " average total of all activities.",
+    " Ready) or Recovering. The goodput of the cluster is the average number of jobs in Running"
+    " divided by the average number of jobs in all activities.",
     ["activity"],
     registry=REGISTRY,
 )
@@ -189,8 +189,8 @@ class _FormerName(Collector):
 
     def __init__(self, former: str, metric: MetricWrapperBase) -> None:
         self._former, self._metric = former, metric
-        # These attributes have the same names as in the library's own metrics, because
-        # docs/metrics.md is generated from them.
+        # These attributes have the same names as in the library's own metrics. The program that
+        # generates docs/metrics.md reads the attributes by these names.
         self._labelnames = metric._labelnames
         self._upper_bounds = getattr(metric, "_upper_bounds", ())
         REGISTRY.register(self)

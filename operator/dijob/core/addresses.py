@@ -45,11 +45,11 @@ class ListCopy:
     `pod_ip` is the address that the pod had when it got the list. It is set only if the list has
     names instead of addresses. `redis_run` identifies the run of the job's own Redis server at the
     time when the pod got the list. `renew_from` is the oldest revision that the pod's process may
-    have: a process with an older revision restarts (0: any revision). `first_shape` is the shape of
-    the pod's containers when it got its first list (observed/shape.py; "": unknown). `ends_counted`
-    is how many terminations of the pod's program the operator has confirmed as counted. `derived`
-    are the fingerprints of the annotations that are derived from the list. `tampered`: somebody
-    else has edited some of these annotations (address_list.py).
+    have (0: any revision is allowed). A process with an older revision restarts. `first_shape` is
+    the shape of the pod's containers when it got its first list (observed/shape.py; "": unknown).
+    `ends_counted` is how many terminations of the pod's program the operator has confirmed as
+    counted. `derived` are the fingerprints of the annotations that are derived from the list.
+    `tampered`: somebody else has edited some of these annotations (address_list.py).
     """
 
     address_list: AddressList = NO_LIST

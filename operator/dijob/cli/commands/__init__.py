@@ -18,7 +18,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "watch": ("wait", "Show a live view of a job, its ranks and its events until the job ends."),
     "doctor": (
         "doctor",
-        "Check a job for problems that make it hang or fail, with a remedy for each.",
+        "Check a job for problems that make it hang or fail, and suggest a remedy for each.",
     ),
     "topology": (
         "topology",

@@ -19,7 +19,7 @@ from dijob.cli.printing import echo, format_object
 @options.output_option("text", "json", "yaml")
 @options.cluster_options
 def doctor_command(where: Where, name: str, output: str, **given: Any) -> None:
-    """Check a job for problems that make it hang or fail, with a remedy for each.
+    """Check a job for problems that make it hang or fail, and suggest a remedy for each.
 
     The checks use your permissions to query the API server, and to run a small read-only Python
     program in each pod through exec. If a check cannot be performed, its result is UNKNOWN, with

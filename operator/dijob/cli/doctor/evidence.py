@@ -39,7 +39,7 @@ class Evidence:
     added: Sequence[ExtensionFindings] = ()
     """The findings of the extensions whose options were given."""
     hints: Sequence[str] = ()
-    """The hints of the extensions: their options, and what each shows about a hanging program."""
+    """One hint from each extension: an option, and what it shows about a hanging program."""
     now: datetime | None = None
     """When the evidence was collected."""
     printed: Mapping[int, datetime] | None = field(default_factory=dict)

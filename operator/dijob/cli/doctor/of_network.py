@@ -172,7 +172,7 @@ def check_ports(evidence: Evidence) -> Iterator[Finding]:
             continue
         bad = True
         yield problem(
-            f"port {port} of rank {rank} is in use by a process outside its container",
+            f"port {port} of rank {rank} is in use by a process outside the rank's container",
             "the port is used by a sidecar or, with hostNetwork, by another process on the node:"
             " pass different --ports to ditask (the same for all ranks)",
         )

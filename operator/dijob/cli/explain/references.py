@@ -1,7 +1,7 @@
 """Finds the objects that the pods of a job refer to, such as ConfigMaps and claims. No I/O.
 
-The API server does not check most of these references. A pod whose ConfigMap does not exist is
-created, and then waits.
+The API server does not check most of these references. If a pod's ConfigMap does not
+exist, the pod is created anyway, and then waits.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

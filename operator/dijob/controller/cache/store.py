@@ -62,7 +62,8 @@ class Store(Generic[T]):
         # the object back.
         self._gone: dict[str, int] = {}
         # The objects that no list or watch has shown yet: a map from the object's uid to the paths
-        # whose lists may still contain the object.
+        # that have not been listed since the object was written. If no path is left, the object is
+        # gone.
         self._unshown: dict[str, set[str]] = {}
 
     def of(self, owner: str) -> tuple[T, ...]:

@@ -36,8 +36,8 @@ TIMEOUT_SECONDS: Final = 2.0
 # observes the renewal.
 BACK_SECONDS: Final = RENEW_SECONDS + TIMEOUT_SECONDS + LOOK_SECONDS
 # The leaseDurationSeconds of a released Lease, as in client-go (leaderelection.go). If a Lease
-# has another leaseDurationSeconds but no holder, someone has edited it, and its leader may still be
-# active.
+# has no holder but a different leaseDurationSeconds, someone has edited it, and its leader may
+# still be active.
 FREED_SECONDS: Final = 1
 # A write that waited longer than this for the lease is not sent, because its plan may be stale.
 PAUSE_SECONDS: Final = 2.0
@@ -124,7 +124,7 @@ class Sight:
         self._since = clock.monotonic()
 
     def free(self, found: Record) -> bool:
-        """Whether this replica may take the Lease, which was read as `found`.
+        """Whether this replica may take the Lease. `found` is the Lease as it was just read.
 
         If the Lease does not exist, it may be taken only after LEASE_SECONDS. Someone may have
         deleted it, and the leader may be about to create it again.

@@ -63,8 +63,8 @@ class BudgetReader:
                 await self._read(job, name, memory, refused)
 
     def _names_to_read(self, job: DIJob) -> tuple[str, ...]:
-        """Of the budgets that may exist, return the names of those that the plan may now create,
-        change or delete.
+        """Return the names of the budgets that the plan could create, change or delete now. Only
+        budgets whose names are in status.budgets can exist.
         """
         stored = tuple(job.status.budgets.split())
         if not stored or list_state(job.status) is ListState.ACTIVE:

@@ -61,7 +61,9 @@ class LauncherDelivery:
         self.decide(str(found.get("major")), str(found.get("minor")))
 
     def decide(self, major: str, minor: str) -> None:
-        """Decide according to the API server's version. Some vendors append "+" to `minor`."""
+        """Decide how the launcher gets into new pods, according to the API server's version. Some
+        vendors append "+" to `minor`.
+        """
         numbers = [int(found[0]) if (found := re.match("[0-9]+", n)) else 0 for n in (major, minor)]
         self._mounts = tuple(numbers) >= IMAGE_VOLUMES_SINCE
         log.info(

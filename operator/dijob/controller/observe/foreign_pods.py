@@ -2,7 +2,7 @@
 
 A job that cannot start releases the capacity of its scheduled pods only if other pods could use it.
 The watches show only pods of DIJobs. Other pods are listed only while a job is waiting for
-capacity, with one list for all jobs (docs/decisions/007).
+capacity. All jobs share the result (docs/decisions/007).
 """
 
 import asyncio

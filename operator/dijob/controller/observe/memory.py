@@ -91,9 +91,9 @@ class JobMemory:
 
     def saw_lists(self, pods: Collection[Pod], now: datetime) -> None:
         """Record when a pod first had an address. If a pod has not acted on a peer list yet, also
-        record when the list was first observed on the pod. A pod has acted on a list once its gate
-        has opened or its process has restarted. Forget the times of pods that are gone, and of
-        lists on which the pods have acted.
+        record when the list was first observed on the pod. A pod acts on a list by opening its gate
+        or restarting its process. Forget the times of pods that are gone, and of lists on which the
+        pods have acted.
         """
         arrived = {(pod.uid, ARRIVAL) for pod in pods if pod.has_arrived}
         # A reminder is due if a pod does not act on its list in time. No field of the pod records

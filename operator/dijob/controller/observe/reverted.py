@@ -20,7 +20,7 @@ from dijob.core.observed.views import ApiRejection
 class Reverted:
     """The changes that were written for one job.
 
-    `rejections` contains the changes that were reverted; its keys are `changes.rejection_key`.
+    `rejections` contains the changes that were reverted, by the result of `changes.rejection_key`.
     `published` maps a pod's uid to the revision of the newest peer list that was written to it.
     `written` contains the last change to each object, not counting peer lists.
     """
@@ -48,7 +48,7 @@ class Reverted:
         """
         key = changes.rejection_key(action)
         # The plan asks only for changes that are missing. If the plan asks for the same change
-        # again, the object no longer has that change.
+        # again, the change must have been reverted.
         again = self.written.get(key) == action
         self._note(key, rejections.REVERTED if again else "", now)
         self.written[key] = action

@@ -162,8 +162,8 @@ class WorkQueue:
         self._begin()
 
     def _mark_slow(self, key: Key) -> None:
-        """Stop counting a call as a worker. The call hangs, most likely because of a webhook in its
-        namespace.
+        """Stop counting a call towards the limit of concurrent calls. The call hangs, most likely
+        because of a webhook in its namespace.
         """
         self._slow.add(key)
         self._begin()

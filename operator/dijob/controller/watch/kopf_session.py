@@ -68,7 +68,9 @@ class Session(kopf.AiohttpSession):
 
 
 async def login(**arguments: Any) -> kopf.AiohttpSession | None:
-    """Return a session with the pod's service account, or with a kubeconfig outside a cluster."""
+    """Return a session with the credentials of the pod's service account. If there are
+    none, as outside a cluster, use those of a kubeconfig.
+    """
     # A kubeconfig may name a program that gets a token. Running this program must not block the
     # event loop.
     info = await asyncio.to_thread(_find_credentials, arguments)

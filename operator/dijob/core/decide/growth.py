@@ -2,8 +2,9 @@
 
 Kueue cannot add pods to an admitted Workload, but it can replace the Workload with a larger one
 (Kueue's ElasticJobsViaWorkloadSlices). The larger Workload needs quota only for the additional
-ranks. While it waits, the job runs with the admitted ranks. When it is admitted, it becomes the
-job's Workload, and the job grows to the size of this Workload (core/observed/slices.py).
+ranks. While the larger Workload waits, the job runs with the admitted ranks. When the larger
+Workload is admitted, it becomes the job's Workload, and the job grows to the size
+of this Workload (core/observed/slices.py).
 
 A waiting Workload is deleted only if its resourceVersion is the observed one. Otherwise, the
 operator could delete a Workload to which Kueue has just moved the quota of the running ranks.

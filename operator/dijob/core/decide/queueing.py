@@ -151,8 +151,8 @@ def workload_is_missing(ctx: Context) -> bool:
 
 def is_outdated(ctx: Context) -> bool:
     """Whether the Workload of a waiting job must be replaced: it was created from another version
-    of the job, or to replace a smaller Workload. A Workload of the latter kind has no minimum, so
-    Kueue would admit either all of its pods or none.
+    of the job, or to replace a smaller Workload. A Workload that replaces a smaller one has no
+    minimum, so Kueue would admit either all of its pods or none.
     """
     seen = ctx.observed.queue
     if _differs(seen):
@@ -256,8 +256,8 @@ NOT_READY: Final = "Not all pods are ready or succeeded"
 
 
 def _ready_condition(ctx: Context, found: Workload) -> Changes:
-    """Return the due change to the condition PodsReady; {} if no change is due. Kueue treats a
-    missing condition as False, so a job that has never been ready needs none.
+    """Return the change that the condition PodsReady needs now; {} if it needs none. Kueue treats
+    a missing condition as False, so a job that has never been ready needs no condition.
     """
     before = found.condition("PodsReady")
     if _is_ready(ctx) == (before.get("status") == "True"):

@@ -20,8 +20,8 @@ from dijob.reasons import AddressesReady
 def failure_loss(ctx: Context) -> Loss | None:
     """Return the loss of the ranks that restart because of a new failure.
 
-    These are all ranks if the failure policy's action is RestartJob, otherwise the group of a
-    failed rank. Return None if there is no such failure, or if no rank has started.
+    If the failure policy's action is RestartJob, all ranks restart. Otherwise, the group of a
+    failed rank restarts. Return None if there is no such failure, or if no rank has started.
     """
     asked = [
         rank for rank, action in ctx.new_failures.items() if action is FailureAction.RESTART_JOB
@@ -89,10 +89,10 @@ def size_change_loss(ctx: Context) -> Loss | None:
 
 
 def _group_size_change(ctx: Context) -> Loss | None:
-    """Return the loss of a running group whose size changes while other ranks restart, or None.
+    """Return a loss if the size of a running group changes while other ranks restart; else None.
 
-    The next list of the restarting ranks also changes the size of this group. The loss includes the
-    ranks that are already restarting.
+    The next list of the restarting ranks also changes the size of this group, so the group must
+    restart too. The loss includes the ranks that are already restarting.
     """
     world, was = ctx.world, ctx.world.listed_size
     # The pods of ranks that are no longer desired are deleted before the next list is published.

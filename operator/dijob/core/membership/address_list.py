@@ -172,8 +172,8 @@ def _inferred_copy(pod: Pod, status: Status) -> ListCopy:
 def unaccounted_ranks(gang: Gang, pods: Mapping[int, Pod], status: Status) -> tuple[int, ...]:
     """Return the ranks of the newest list that have not succeeded and have no known pod.
 
-    The controller gets such a pod by its name before the rank is treated as lost. Somebody may have
-    removed the label by which the watch selects the pod.
+    Before such a rank is treated as lost, the controller looks up the rank's pod by its name.
+    Somebody may have removed the label by which the watch selects the pod.
     """
     if status.address_list is None:
         return ()

@@ -74,10 +74,10 @@ def pods_to_release(rendezvous: Rendezvous, status: Status) -> tuple[Pod, ...] |
 
 
 def _end_of_pause(rendezvous: Rendezvous, status: Status) -> GivenBack | None:
-    """If a job that is waiting for its next attempt can start it now, return the record to
-    store; else None. The attempt can start if one of the kept pods has been bound to a node,
-    because this shows that there is capacity. This does not apply if another job was waiting, too.
-    In that case, the pod has only taken the capacity that was released for the other job.
+    """Return the record to store if the pause before the job's next attempt can end now; else
+    None. It can end if one of the kept pods has been bound to a node, because this shows that there
+    is capacity. This does not apply if another job was waiting, too. In that case, the pod has only
+    taken the capacity that was released for the other job.
     """
     world, now, given = rendezvous.world, rendezvous.now, status.given_back
     if not given or not world.no_rank_runs or seconds_until_retry(status, now) <= 0:
@@ -105,9 +105,8 @@ def until_given_back(rendezvous: Rendezvous, status: Status, timeout: int) -> fl
 def seconds_rejected(
     world: World, observed: Observed, status: Status, now: datetime
 ) -> dict[int, float]:
-    """Return, for each rank without a pod, for how many seconds the API server has been rejecting
-    its pod because of a quota or a policy. Time during which the job did not try to create the pod
-    does not count.
+    """Return the ranks whose pods the API server is rejecting because of a quota or a policy, and
+    for how many seconds. Time during which the job did not try to create the pod does not count.
     """
     if not observed.rejections:
         return {}

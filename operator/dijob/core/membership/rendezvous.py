@@ -192,7 +192,8 @@ def is_outdated(world: World) -> bool:
     ips = world.address_list.addresses
     named = any(rank < len(ips) and ips[rank] != PLACEHOLDER for rank in world.succeeded)
     pods = (world.pods.get(rank) for rank in world.unfinished)
-    # If the group of a crashed rank accepts no more ranks, the whole group restarts anyway.
+    # If the group of a crashed rank accepts no more ranks, the whole group restarts, and gets a new
+    # list for that reason.
     crashed = any(
         pod.containers.failures > 0
         and not pod.ready

@@ -127,8 +127,8 @@ def seconds_left(pod: Pod, observed: Observed, now: datetime) -> float:
 def unrequested_restarts(
     pods: Mapping[int, Pod], ranks: frozenset[int], last: Renewal
 ) -> frozenset[int]:
-    """Return those of the restarting `ranks` whose process has the list that the `last` loss
-    made stale, and whose restart has not been requested.
+    """Return the restarting `ranks` whose restart has not been requested yet. Their pods still have
+    the list that the `last` loss made stale, or an older list.
     """
     had = (pod for rank in ranks if (pod := pods.get(rank)) and pod.has_list)
     return frozenset(pod.rank for pod in had if pod.copy.address_list.number <= last.list_number)

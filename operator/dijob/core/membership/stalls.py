@@ -16,8 +16,8 @@ from dijob.core.membership.world import World
 from dijob.core.observed.progress import JobProgress, RankProgress
 from dijob.names import Activity
 
-# A launcher reports times without progress in whole seconds, and a status stores times in whole
-# seconds. Two times that differ by at most this many seconds count as the same.
+# A launcher reports in whole seconds how long ago its program made progress. A status also stores
+# times in whole seconds. Two times that differ by at most this many seconds count as the same.
 ROUNDING_SECONDS = 2.0
 # If the training process spends at least this percentage of its time waiting for data, the other
 # ranks hold it up. The 30 s average (dijob_runtime/waiting.py) reaches this percentage 70 s after

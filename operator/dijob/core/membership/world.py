@@ -175,7 +175,7 @@ class World:
         # A pod whose success does not count must be deleted, because the next pod needs the same
         # name.
         over = pod.failed or pod.containers.succeeded
-        # A foreign pod must be deleted, because the operator itself creates the pod with this name.
+        # A foreign pod must be deleted, because the operator needs its name for the rank's own pod.
         # A pod whose node cannot mount the launcher's image is re-created with an init container.
         over = over or pod.made.foreign or bool(pod.unmountable)
         return over or rank in self.ranks_to_recreate or rank >= self.gang.size
