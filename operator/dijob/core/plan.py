@@ -1,8 +1,8 @@
 """Plans one reconciliation: make_plan(job, observed, now) returns the actions and the new status.
 
 Planning has two halves, build_context and plan_from: make_plan returns plan_from(build_context(job,
-observed, now)). The controller calls them one after the other, so that it can serve other jobs in
-between while it plans a job with 1,500 ranks.
+observed, now)). The controller calls the two functions separately. Between the calls, it can serve
+other jobs, which matters when it plans a job with 1,500 ranks.
 
 The plan compares the job with the current state and does not depend on earlier plans. Facts that
 must survive a crash of the operator are written to the status before the first action that depends

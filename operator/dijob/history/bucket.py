@@ -104,7 +104,7 @@ class BucketStore:
         self._most_bytes = most_bytes
         self._loaded: SqliteStore | None = None
         self._closed = threading.Event()
-        # Objects of records that the index no longer has.
+        # The paths of objects whose records have been removed from the index. `prune` deletes them.
         self._surplus: set[str] = set()
 
     @property

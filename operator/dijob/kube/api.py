@@ -2,8 +2,8 @@
 
 All requests from the operator go through `Api`, except kopf's own watch of DIJobs. So `Api` can
 limit the number of writes, hold writes back while another replica is the leader, and measure them.
-Objects are plain JSON rather than typed models. A client with models copies each body field by
-field, and this took half of the CPU time of a write (connection.py).
+Objects are plain JSON rather than typed models. A client with models copies every field of each
+body, and this took half of the CPU time of a write (connection.py).
 """
 
 import json

@@ -1,7 +1,7 @@
 """Connects to the apiserver: the Kubernetes client reads the configuration, aiohttp sends requests.
 
 The Kubernetes client reads kubeconfigs (config.py), certificates and tokens. The client's request
-methods are not used. They copy each request body field by field before they encode it. For each
+methods are not used. They copy every field of each request body before they encode it. For each
 request, they also repeat look-ups whose results never change. These methods took half of the CPU
 time of a write (docs/performance.md).
 """

@@ -8,7 +8,8 @@ from prometheus_client import Counter, Histogram
 
 API_REQUESTS = Counter(
     "dijob_api_requests_total",
-    "Requests to the apiserver by method and HTTP status code. The code none means no response.",
+    "Requests to the apiserver by method and HTTP status code. If there was no response, the code"
+    ' is "none".',
     ["method", "code"],
     registry=None,
 )

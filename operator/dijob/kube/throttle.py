@@ -44,15 +44,15 @@ class Throttle:
         return self._reminders.now(self._clock.monotonic())
 
     def take_reminder(self) -> bool:
-        """Return whether a reminder may be sent now; if so, subtract it from the budget."""
+        """Return whether a reminder may be sent now; if so, deduct one from the budget."""
         may = self.reminders > 0
         if may:
             self._reminders = self._reminders.spent(self._clock.monotonic())
         return may
 
     def take_status_write(self) -> bool:
-        """Return whether an intermediate status may be written now; if so, subtract it from the
-        budget.
+        """Return whether an intermediate status may be written now; if so, deduct one write from
+        the budget.
         """
         now = self._clock.monotonic()
         may = self._steps.now(now) > 0

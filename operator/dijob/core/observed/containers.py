@@ -59,8 +59,8 @@ class Containers:
     and `ended` are when it started and when it last ended, and `restarts` is how many times it has
     been restarted. `ended_for` is the revision for which it was last restarted on request; 0 if it
     ended for another reason. `unrecorded`: its last termination is no longer known. `last_end` is
-    its last termination, or that of another container that failed. If no such termination is
-    recorded, `last_end` may be an end of which the kubelet has no record.
+    its last termination, or that of another container that failed. If the status shows no such
+    termination, `last_end` can be an end without an exit code, of a container that was restarted.
     """
 
     failures: int = 0
@@ -227,9 +227,10 @@ def last_end(spec: Body, status: Body, main: Body) -> ContainerEnding | None:
     containers did, return the last termination of the first of those containers. Other containers
     whose terminations do not count are ignored.
 
-    If the status records none of these terminations, return the end of a container whose end was
-    not recorded: the main container if possible, otherwise the first of the others. For a failed
-    pod, return None instead, because its status says more than an unrecorded end.
+    If the status shows none of these terminations, look for a container that has been restarted,
+    but whose last termination is unknown: first the main container, then the others. Return an end
+    without an exit code for it. For a failed pod, return None instead, because its status says more
+    than such an end.
     """
     every = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
     free = uncounted_containers(spec)

@@ -1,4 +1,4 @@
-"""Reads what a pod was created with, from its metadata and its spec.
+"""Reads from a pod's metadata and spec what the pod was created with.
 
 A running job may have pods that come from an older operator or from another template, or that a
 webhook has changed. So these facts are read from the pod itself, and never inferred from the job.

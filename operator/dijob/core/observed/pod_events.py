@@ -29,7 +29,7 @@ PROBED = re.compile(r"(Liveness|Readiness|Startup) probe (?:failed|errored[^:]*)
 # pkg/kubelet/kuberuntime: startContainer).
 HOOK_FAILED = "FailedPostStartHook"
 # The reasons of some events about a whole pod. Such an event explains why the pod's containers
-# ended. If the kubelet has a record of an end, that record is more informative.
+# ended. If the kubelet has recorded how a container ended, that record is more informative.
 KILLS = ("Evicted", "OOMKilling", "Preempting")
 
 

@@ -46,8 +46,9 @@ class RankProgress:
 
     `connected`: its launcher is connected. `moved` is when the rank last made progress since its
     program started (None: never). `asked`: the launcher has been asked for the stack of the
-    program's main thread, and the rank has made no progress since. `stack` is its answer, as
-    faulthandler writes it ("": the program did not answer), or None if it has not answered yet.
+    program's main thread, and the rank has made no progress since. `stack` is the launcher's
+    answer, or None as long as there is no answer. The answer is the stack as faulthandler writes
+    it, or "" if the launcher could not get a stack from the program.
     """
 
     connected: bool = False

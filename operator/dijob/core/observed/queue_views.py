@@ -9,7 +9,8 @@ from decimal import Decimal
 from typing import Any, Final
 
 Body = Mapping[str, Any]
-# The condition Finished has this reason if a larger Workload has taken over the Workload's quota.
+# A Workload whose quota has been taken over by a larger one has this reason in its condition
+# Finished.
 REPLACED: Final = "WorkloadSliceReplaced"
 
 

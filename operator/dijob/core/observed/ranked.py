@@ -14,7 +14,7 @@ FOREIGN = "its pod was not created by the operator, and is being replaced"
 
 
 def by_rank(pods: Iterable[Pod], gang: Gang) -> tuple[dict[int, Pod], tuple[Pod, ...]]:
-    """Return the pods of a gang by rank, and the pods of the job that have no rank in it."""
+    """Return the pods of a gang by rank, and the job's pods that have no rank in the gang."""
     ranked, unranked = dict[int, Pod](), list[Pod]()
     for pod in pods:
         if (rank := gang.rank_of(pod.name)) < 0:
@@ -27,7 +27,7 @@ def by_rank(pods: Iterable[Pod], gang: Gang) -> tuple[dict[int, Pod], tuple[Pod,
 
 def _without_claims(pod: Pod) -> Pod:
     """Return a foreign pod without the facts that would let it join a peer list, or count as a
-    success or failure of its rank. The operator has not created such a pod: it only occupies the
+    success or failure of its rank. Another client has created such a pod. The pod only occupies the
     name of the rank's pod, and is deleted (world.py).
 
     Any user who may create pods can create such a pod: the names of the job's pods are predictable,

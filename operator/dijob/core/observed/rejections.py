@@ -101,9 +101,10 @@ def of_creation(
     """Return the API server's rejection of a creation (`status`: HTTP code, 0 for no response).
 
     With 400 and 422 the object is invalid, unless a policy or a webhook has rejected it. A policy
-    or a webhook may accept the same object later. So may the API server after 403 (a missing
-    service account, priority class or runtime class, or a quota), 429 and 5xx. In all these cases,
-    the creation is retried after 1, 2, 4 ... seconds, to which `spread` adds jitter.
+    or a webhook may accept the same object later. After 403 (a missing service account, priority
+    class or runtime class, or a quota), 429 or 5xx, the API server may also accept the same object
+    later. In all these cases, the creation is retried after 1, 2, 4 ... seconds, to which `spread`
+    adds jitter.
     """
     admission = status == 403 or (400 <= status < 500 and ADMISSION.search(message))
     if status in (400, 422) and not admission:

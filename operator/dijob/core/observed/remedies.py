@@ -59,7 +59,7 @@ def with_remedy(text: str) -> str:
 
 def about_rank(message: str) -> str:
     """Return the API error about the pod of a rank. If the error names a container that the
-    operator has added to the pod, advice precedes the error.
+    operator has added to the pod, the message begins with advice.
     """
     return f"{FOLLOW}: {message}" if OURS.search(message) else message
 
@@ -67,6 +67,7 @@ def about_rank(message: str) -> str:
 def about_redis(message: str) -> str:
     """Return the API error about the pod of the job's Redis server.
 
-    If the error is about resources, advice precedes it, because no field of the job sets them.
+    If the error is about resources, the message begins with advice, because no field of the job
+    sets the resources of this pod.
     """
     return f"{REDIS}: {message}" if RESOURCES.search(message) else message

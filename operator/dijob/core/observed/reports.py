@@ -93,8 +93,8 @@ def _is_ready(pod: Pod, report: LauncherReport) -> bool:
     This is the case if its program is ready and nothing else keeps the pod from being Ready.
     """
     ready = report.state is LauncherState.READY and report.connected
-    # If the pod ceased to be Ready after its container started, either the kubelet has seen the
-    # container Ready, or the node is lost.
+    # The pod may have ceased to be Ready after its container started. Then either the kubelet has
+    # already reported that the container was ready, or the node is lost.
     first = pod.unready_since <= pod.containers.started or not pod.containers.started
     ended = pod.deleting or pod.phase in ("Failed", "Succeeded")
     alone = not (pod.made.has_others or pod.made.sidecars or pod.unready)

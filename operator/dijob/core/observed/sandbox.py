@@ -14,8 +14,7 @@ same timestamp, although one of them happened first. The operator usually observ
 one after the other, and remembers their order (`with_remembered`). If the operator has observed
 both at the same time, the exit code decides. The sandbox is assumed to be the cause if the
 container was terminated by SIGTERM or SIGKILL. The same applies if the container exited 0, and the
-timestamp of the kubelet's report of this is not earlier than that of the sandbox's death
-(`_reported_at_once`).
+kubelet reported this in the same second as the sandbox's death, or later (`_reported_at_once`).
 """
 
 from collections.abc import Mapping
@@ -68,8 +67,8 @@ def with_remembered(before: Pod, now: Pod) -> Pod:
     died_first = then.outlived_sandbox or (not then.sandbox and then.started)
     if before.uid != now.uid or after.restarts != then.restarts or not died_first:
         return now
-    # A container that the kubelet will start again in a new sandbox is judged by its state in that
-    # sandbox.
+    # Only a container that has succeeded or failed for good needs the correction. A container that
+    # the kubelet will start again in a new sandbox needs none.
     if not (after.succeeded or after.broken):
         return now
     ended = replace(after, sandbox=False, succeeded=False, outlived_sandbox=True)
@@ -77,8 +76,8 @@ def with_remembered(before: Pod, now: Pod) -> Pod:
 
 
 def _reported_at_once(status: Body, since: str) -> bool:
-    """Whether the kubelet's report that the containers ended has no earlier timestamp than its
-    report that the sandbox is dead (`since`).
+    """Whether the kubelet reported the end of the containers in the same second as the death of the
+    sandbox (`since`), or later.
 
     After a normal end, the kubelet reports the end first. It stops the sandbox a second later,
     because it first lists all containers again (seen on 1.37.2; pkg/kubelet: GetNewerThan before
@@ -103,8 +102,8 @@ def _died_under_it(status: Body, main: Body) -> bool:
     last = containers.start_time(main)
     if containers.exit_code(main):
         # A pod without an address has no usable sandbox: after a reboot, the new sandbox may be
-        # ready before its address is known. If the kubelet did not observe the end of the
-        # container, the old sandbox has died, too.
+        # ready before its address is known. An end of the container that the kubelet did not
+        # observe also means that the old sandbox has died.
         if not status.get("podIP") or containers.is_unobserved_end(
             containers.last_end({}, status, main)
         ):

@@ -30,8 +30,8 @@ def with_silence(observed: Observed, now: datetime) -> Observed:
 
 
 def _on_silent_nodes(observed: Observed) -> Iterator[tuple[str, str]]:
-    """Yield a warning for each pod on an unreachable node. A pod that was not Ready before shows no
-    sign of the loss, so the operator also checks the other pods on its node.
+    """Yield a warning for each pod on an unreachable node. A pod that was not Ready when its node
+    was lost shows no sign of the loss. So the operator also checks the other pods on that node.
     """
     there = [pod for pod in observed.all_pods if not (pod.deleting or pod.finished)]
     nodes = {pod.placement.node: silent for pod in there if (silent := pod.placement.silent_since)}

@@ -103,6 +103,6 @@ def held_by(finalizers: Iterable[str]) -> str:
 
 
 def list_names(given: tuple[str, ...]) -> str:
-    """Return the first NAMED names, and how many more there are."""
+    """Return a text with the first names (at most NAMED), and with the number of the others."""
     more = len(given) - NAMED
     return ", ".join(given[:NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -47,7 +47,8 @@ def _unready_causes(spec: Body, status: Body, main: str) -> Iterator[Unready]:
         name = str(one.get("name"))
         container = given.get(name) or {}
         if name in forever:
-            # The containers after a sidecar wait until it has started, not until it is Ready.
+            # The containers that follow a sidecar wait for it to start, but not for it to become
+            # Ready.
             if _running_since(own) or _failing_probe(container, one) == STARTUP:
                 yield from _of_container(container, one, restarts=True)
         elif name not in OURS and (began := _running_since(one)):

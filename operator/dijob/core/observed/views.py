@@ -72,10 +72,10 @@ class Placement:
     """Where a pod is, and what the cluster has reported about it or done to it.
 
     `placed` is when it was bound to its node. `unacknowledged` is the "node x" or "scheduler x"
-    that has not reported on it yet. `prerequisites` are the objects that must exist before that
-    scheduler considers it. `silent_since` is when its node became unreachable ("": the node is
-    reachable). `eviction_seconds` is the number of seconds after which Kubernetes then evicts the
-    pod (None: never). `disrupted`: the cluster has terminated it, or has selected it for
+    that has not reported on it yet. `prerequisites` are the objects that must exist before the
+    pod's scheduler considers the pod. `silent_since` is when its node became unreachable ("": the
+    node is reachable). `eviction_seconds` is the number of seconds after which Kubernetes then
+    evicts the pod (None: never). `disrupted`: the cluster has terminated it, or has selected it for
     termination. `node_lost`: the cluster has deleted it because its node is lost. If it is being
     deleted, `termination` says why it still exists. `conditions` are the conditions that not every
     pod has, such as "DisruptionTarget=True".
@@ -118,8 +118,9 @@ class Pod:
     run. `unmountable` says why its node cannot mount the launcher's image, if this means that the
     pod must be re-created with an init container ("" otherwise). If something other than its
     program keeps it from being Ready, `unready` says what. `unready_since` is when it ceased to be
-    Ready ("": it is Ready, or has no channel). `ending_soon`: the operator has set the deadline
-    that terminates it but keeps its logs. `copy` is its copy of the peer list.
+    Ready ("": it is Ready, or has no channel). `ending_soon`: the operator has set its
+    activeDeadlineSeconds. This terminates the pod without deleting it, so its logs remain. `copy`
+    is its copy of the peer list.
     """
 
     rank: int
@@ -295,7 +296,8 @@ class Child:
 @dataclass(frozen=True)
 class Isolation:
     """The NetworkPolicies of the job: whether its ranks need one, and the existing ones by name.
-    The Redis server always has a policy, but policies are watched only if each job has its own.
+    The Redis server always has a policy. But the operator watches policies only if each job gets a
+    policy for its ranks (the option `isolates`).
     """
 
     wanted: bool = False

@@ -52,9 +52,9 @@ def _redis_policy(job: DIJob) -> Manifest:
 
 
 def policy_spec(job: DIJob) -> Manifest:
-    """Return the spec that restricts ingress to the job's ranks (if the CNI enforces policies).
-    With hostNetwork it allows all peers, because the ranks' traffic comes from the IP addresses of
-    their nodes.
+    """Return the spec of the policy that lets only the job's ranks connect to the Redis server (if
+    the CNI enforces policies). With hostNetwork it allows all peers, because the ranks' traffic
+    comes from the IP addresses of their nodes.
     """
     whom = {} if on_host(job) else {"from": [{"podSelector": policy.select_ranks(job)}]}
     return {

@@ -110,9 +110,10 @@ def _shows_its_failure(pod: Pod) -> bool:
 
 
 def _logs_command(pod: Pod) -> str:
-    """Return the command that prints the newest log of a pod's failed container. If the main
-    container has failed, it is named only if the pod has other containers: the template may then
-    set a different default container for kubectl.
+    """Return the command that prints the newest log of a pod's failed container.
+
+    The command names the main container only if the pod has other containers, because the template
+    may then set a different default container for kubectl.
     """
     end = pod.containers.last_end
     container = (end.container if end else "") or (pod.made.main if pod.made.has_others else "")

@@ -2,10 +2,10 @@
 what interrupted it.
 
 The status contains the seconds of all past activities, and the start of the current one. So these
-figures change only when the activity changes. A change of activity is always part of another status
-change. A reader adds the time of the current activity (time_spent.py). Each plan computes the
-figures again from the stored status, so no time goes uncounted after a restart of the operator or
-a lost write (docs/decisions/065).
+figures change only when the activity changes. They are updated only when something else in the
+status changes, so they need no writes of their own. A reader adds the time of the current activity
+(time_spent.py). Each plan computes the figures again from the stored status, so no time goes
+uncounted after a restart of the operator or a lost write (docs/decisions/065).
 """
 
 from dataclasses import dataclass
@@ -82,8 +82,9 @@ def begin_count(status: Status, created: str, now: datetime) -> Goodput | None:
         return None
     figures, since = Goodput(), created
     if status.phase:
-        # An older version of the operator has written the status. If the job is running, it counts
-        # as running since all its ranks became Ready. The time before that is unknown.
+        # An older version of the operator has written the status. If the job is running, its time
+        # is counted from the moment when all its ranks became Ready. How it spent the time before
+        # is unknown.
         activity = _next_activity(status, status, figures, waits=False)
         peers = find_condition(status, PeersReady) if activity is Activity.RUNNING else None
         figures = figures.model_copy(update={"activity": activity})

@@ -79,8 +79,8 @@ def engine_of(job: DIJob, default: Engine, pods: Iterable[Pod], queues: bool = F
 
 def marks_of(engine: Engine, of: Membership, options: Options) -> PodMarks:
     """Return what this engine adds to a pod. The scheduler's name comes from the template. If the
-    template has none, the operator's options set the name, provided that this is the operator's own
-    engine. Otherwise, it is the engine's usual name.
+    template has none, and this engine is the one in the operator's options, the name comes from
+    those options. Otherwise, it is the engine's usual name.
     """
     row = ENGINES[engine]
     marks = row.marks(of)

@@ -174,9 +174,9 @@ def larger_workload(job: DIJob, new: CreateWorkload, digest: str, options: Optio
 
 
 def growth_probe(job: DIJob) -> Manifest:
-    """Return a Workload that shows whether Kueue can replace a Workload with a larger one. If it
-    can, its webhook rejects this Workload, because an elastic Workload cannot have a `minCount`.
-    The Workload is only sent as a dry run.
+    """Return a test Workload. Kueue's response to it shows whether Kueue can replace the Workload
+    of a job with a larger one. If it can, its webhook rejects the test Workload, because an elastic
+    Workload cannot have a `minCount`. The test Workload is only sent as a dry run.
     """
     template = {"spec": {"containers": [{"name": "probe", "image": "probe"}]}}
     return {
@@ -197,8 +197,8 @@ def growth_probe(job: DIJob) -> Manifest:
 def pod_marks(
     job: DIJob, pod_set: PodSet, admitted: Workload, flavors: Mapping[str, Flavor]
 ) -> PodMarks:
-    """Return the marks that the pods of an admitted pod set get: those for the nodes of the
-    assigned flavors, and the updates from the admission checks.
+    """Return the marks for the pods of an admitted pod set. They place the pods on nodes of the
+    assigned flavors, and include the updates from the admission checks.
     """
     found = _admission_marks(pod_set_name(pod_set), admitted, flavors)
     if not found.gates:
