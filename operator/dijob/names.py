@@ -331,7 +331,7 @@ class EngineTraits:
 
     `queue`: spec.scheduling.queue selects one of the engine's queues. `topology` contains the
     supported modes of spec.scheduling.topology. `own_group` contains the keys of
-    labels and annotations. With one of these keys in a pod template, users put the template's pods
+    labels and annotations. Users set one of these keys in a pod template to put the template's pods
     into a separate group.
     """
 

@@ -1,4 +1,4 @@
-"""Builds the cluster's programs from Go modules with progress output. Unchanged modules are not
+"""Builds the cluster's programs from Go modules, and shows the progress. Unchanged modules are not
 rebuilt.
 """
 
@@ -22,7 +22,7 @@ from cluster.shell import Progress, run
 
 GOLANG = Path(__file__).parents[2] / "images/golang.py"
 CHOICE = "DIJOB_KUBERNETES"
-# Debian 12 has containerd 1.6, but the kubelet requires containerd 2 since version 1.36. All
+# Debian 12 has containerd 1.6, but kubelets from version 1.36 on require containerd 2. All
 # programs are in one module, so that the packages that they share are compiled once.
 MAIN = (
     ".",
@@ -189,9 +189,9 @@ def go_environment(mod: str = "readonly") -> dict[str, str]:
     has a copy of each package per set of flags.
 
     The compiler writes no debug information, which the linker would remove anyway. Stack traces of
-    Go programs are not affected. The compiler does not collect garbage until it uses 1 GiB, because
-    it is a new process for each package. Both settings together save a third of the compiler's CPU
-    time (docs/decisions/052-cold-builds.md).
+    Go programs are not affected. Each package is compiled by a new process, which frees its memory
+    when it ends. So the compiler does not collect garbage until it uses 1 GiB. Both settings
+    together save a third of the compiler's CPU time (docs/decisions/052-cold-builds.md).
     """
     return {
         **os.environ,

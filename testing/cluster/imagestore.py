@@ -26,9 +26,9 @@ def key(archive: Path) -> str:
 
 
 def exclusive() -> AbstractContextManager[None]:
-    """Return the lock of the stores. A start holds it from the search for a store until the last
-    node's images are linked. Other starts wait until then. So they can use the imported images, and
-    none of them deletes the store before it is linked.
+    """Return the lock of the stores. A starting cluster holds the lock from its search for a store
+    until the images of its last node are linked. Other starting clusters wait until then. So they
+    can use the imported images, and they cannot delete a store that is still being linked.
     """
     return one_at_a_time(cache() / "stores.lock")
 
@@ -70,7 +70,9 @@ def save(root: Path, archives: Sequence[Path]) -> Path:
 
 
 def _link_tree(source: Path, target: Path) -> None:
-    """Link layers and blobs, which are never written again, and copy the databases."""
+    """Create hard links to the layers and blobs, which are never written again, and copy the
+    databases.
+    """
     try:
         run(["cp", "-a", "--link", str(source), str(target)], timeout=300)
     except ClusterError:  # another file system, or one without hard links

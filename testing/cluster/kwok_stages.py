@@ -24,8 +24,9 @@ LEASE_SECONDS = 600
 NO_START = "test.dijob/no-start"  # annotation: the kubelet ignores the pod
 
 _GONE: Match = {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"}
-# In the last event of a pod that kwok has already deleted, the grace period is 0. kwok deletes by
-# name, so it would delete the next pod of that name.
+# In the last event of a pod that kwok has already deleted, the grace period is 0. The stage
+# "delete" must not match this event: kwok deletes by name, so it could delete the next pod of that
+# name.
 _ASKED_TO_GO: Match = {
     "key": ".metadata.deletionGracePeriodSeconds | select(. != null and . > 0)",
     "operator": "Exists",

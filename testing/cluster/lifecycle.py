@@ -36,8 +36,8 @@ class Options:
     quiet: bool = False
     # In the embedded mode: IP families of nodes, pods and Services, the primary one first.
     ip_families: tuple[str, ...] = ONLY_IPV4
-    # In the control-plane mode: simulated pods have loopback addresses, so that a process of this
-    # machine can play their launchers.
+    # In the control-plane mode: simulated pods have loopback addresses, so that a process on this
+    # machine can simulate their launchers.
     loopback_pods: bool = False
     # Enable the release's optional features (Release.gates).
     features: bool = True

@@ -25,7 +25,7 @@ INSIDE = "/var/lib/dijob"  # the configuration, in the node's own /var
 
 @dataclass(frozen=True)
 class Node:
-    """A node of a control plane; nodes are numbered from 1."""
+    """A worker node that belongs to a control plane. Worker nodes are numbered from 1."""
 
     plane: ControlPlane
     number: int

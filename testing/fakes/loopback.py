@@ -1,4 +1,4 @@
-"""A server on the loopback interface that replaces the apiserver, and can delay its responses."""
+"""A simulated API server for tests on the loopback interface. It can delay or reject writes."""
 
 import asyncio
 import json

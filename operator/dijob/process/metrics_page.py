@@ -1,5 +1,5 @@
-"""Serves the metrics of a process to Prometheus. (This module is separate from service.py, because
-the command line and the page in the cluster do not import the Prometheus client.)
+"""Serves the metrics of a process to Prometheus. (This module is separate from service.py, so that
+the page in the cluster can use service.py without importing the Prometheus client.)
 """
 
 from aiohttp import web

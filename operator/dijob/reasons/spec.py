@@ -21,9 +21,9 @@ class Invalid(Reason):
         status=True,
     )
     OperatorError = problem(
-        "an unexpected error occurred while the operator processed this job, or an object that"
-        " belongs to the job; the message contains the error. The operator leaves the job as it is"
-        " until the job or one of its objects changes",
+        "an unexpected error occurred while the operator processed this job or one of its"
+        " objects; the message contains the error. The operator leaves the job as it is until the"
+        " job or one of its objects changes",
         "report the error with the traceback from the operator's log; if something was changed by"
         " hand, revert the change",
         status=True,
@@ -61,8 +61,8 @@ class SpecWarning(Reason):
     # A program's own arguments take precedence over the job's, so the ranks might not be connected
     # as the status says.
     ProgramSaysOtherwise = problem(
-        "a program has succeeded, but passed DI-engine a number of workers, a topology or a queue"
-        " that differs from the job's. The program's values were used",
+        "a program has succeeded, but its arguments for DI-engine conflict with the job: the number"
+        " of workers, the topology or the queue. The program's values were used",
         "use the same values in the program and in the job, as the message says",
         status=True,
     )

@@ -74,8 +74,9 @@ class Rate:
 class Limit:
     """A token bucket for each key, for example for each job or address.
 
-    A bucket is stored as the time at which it is full again. A key without a stored bucket has a
-    full one, so full buckets are dropped when `most_keys` buckets are stored.
+    A bucket is stored as the time at which it is full again. If no bucket is stored for a key, its
+    bucket is full. So full buckets can be dropped, which happens when `most_keys` buckets are
+    stored.
     """
 
     def __init__(self, rate: Rate, most_keys: int = 10_000) -> None:

@@ -56,7 +56,8 @@ def choose_victims(
     """Return the pods to delete. Raises CliError if the state of the job does not allow a drill, or
     if the job has no such rank or task.
 
-    Without `rank`, the last running rank is chosen, or the node that runs the most ranks.
+    Without `rank`, the running rank with the highest number is chosen. If `kind` is NODE, the node
+    that runs the most ranks is chosen instead.
     """
     _check_state(job, pods)
     try:
@@ -95,7 +96,9 @@ def _check_state(job: Job, pods: Sequence[RankPod]) -> None:
 
 
 def _pod_of(pods: Sequence[RankPod], rank: int | None) -> RankPod:
-    """Return the running pod of a rank; without `rank`, the pod of the last running rank."""
+    """Return the running pod of a rank. Without `rank`, return the pod of the running rank with the
+    highest number.
+    """
     found = [pod for pod in pods if rank in (None, pod.rank) and pod.running]
     if not found:
         known = compact_ranks(pod.rank for pod in pods if pod.running)

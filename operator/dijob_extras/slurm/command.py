@@ -153,7 +153,7 @@ def _without_rendezvous(
             made.workers = _count_processes(unquote_word(value), pods)
         dropped.append(f"--{name}")
     if dropped:
-        advice = "left out, because runtime: torch sets them as PET_ variables"
+        advice = "left out, because `runtime: torch` sets them as PET_ variables"
         notes.add(step.line.number, step.line.text, f"{', '.join(dropped)}: {advice}")
     return left
 
@@ -206,7 +206,7 @@ def _note_masters(body: Body, made: SlurmCommand, notes: Notes) -> None:
             if name in body.masters:
                 advice += ", the name of rank 0's pod"
         elif made.runtime is Runtime.TORCH:
-            advice = "not needed: runtime: torch sets MASTER_ADDR and MASTER_PORT"
+            advice = "not needed: `runtime: torch` sets MASTER_ADDR and MASTER_PORT"
         else:
             advice = "not needed: the job's command does not read it"
         notes.add(line.number, line.text, advice)

@@ -83,7 +83,9 @@ class Script:
 
 
 def parse_script(content: str) -> Script:
-    """Read a script. Raises CliError (USAGE) for lines that a shell could not read either."""
+    """Read a script. Raises CliError (USAGE) for a script that cannot be converted, for example
+    because a quote is not closed.
+    """
     # YAML cannot contain these characters, so the result could not be written.
     if strange := _CONTROL.search(content):
         number = content.count("\n", 0, strange.start()) + 1

@@ -56,8 +56,8 @@ async def show_past(client: AsyncClient, name: str, uid: str) -> Messages:
 
 
 async def _wait() -> Messages:
-    """Wait until the next request. On each None, the server can send a comment. The page then knows
-    that the stream is alive.
+    """Wait until the next request, and yield None every few seconds. For each None, the server can
+    send a comment. The page then knows that the stream is alive.
     """
     for _ in range(int(_AGAIN_SECONDS / _PULSE_SECONDS) + 1):
         await asyncio.sleep(_PULSE_SECONDS)

@@ -1,4 +1,6 @@
-"""Determines how a rank is shown: a kind with its own color and shape, and a text. No I/O."""
+"""Determines how a rank is shown: its kind, which sets the color and the shape, and the text next
+to it. No I/O.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum

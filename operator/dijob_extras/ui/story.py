@@ -98,8 +98,8 @@ def _event_items(events: Sequence[Event]) -> Iterator[StoryItem]:
 def list_phases(job: Job, events: Sequence[Event], memory: PageMemory) -> list[dict[str, str]]:
     """Return the job's phases, each with its start."""
     # If two phases have the same time, the one that the command has observed comes before the
-    # inferred one. Times in a status are rounded down, so the inferred phase usually began later
-    # than the observed one.
+    # inferred one. The time of an inferred phase comes from the job or its events, and is rounded
+    # down. So the inferred phase usually began later than the observed one.
     steps, found = [*memory.phases, *_infer_phases(job, events)], list[SeenValue]()
     for step in sorted((step for step in steps if step.time), key=lambda step: step.time):
         # Both sources can have the same phase at slightly different times.

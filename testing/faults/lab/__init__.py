@@ -1,3 +1,3 @@
 """What all fault tests share: the operator as a process, the proxy in front of the API server,
-waits.
+and functions that wait for something.
 """

@@ -1,4 +1,4 @@
-"""Makes simulated pods of a job end."""
+"""Ends simulated pods of a job, each with a given exit code."""
 
 import asyncio
 

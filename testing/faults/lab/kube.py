@@ -54,7 +54,8 @@ class Session:
     """An HTTP session whose method `close` waits until its sockets are closed.
 
     A TLS connection that is closed during a response waits up to 30 s for the peer's close message.
-    If the event loop ends first, a warning about it fails the next test.
+    If the event loop ends before the connection is closed, a warning about the open connection
+    makes the next test fail.
     """
 
     def __init__(self, access: Access, **settings: Any) -> None:

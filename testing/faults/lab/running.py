@@ -49,11 +49,11 @@ class Operator:
     namespaces: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    # The file for long steps of its event loop (stretches.py)
+    # The file to which the process writes long steps of its event loop (stretches.py)
     stretches: Path | None = None
-    # The file for the durations of its reconciliations (passes.py)
+    # The file to which the process writes the durations of its reconciliations (passes.py)
     passes: Path | None = None
-    # The file to which it writes its asyncio tasks when it receives SIGUSR1 (tasks.py)
+    # The file to which the process writes its asyncio tasks when it receives SIGUSR1 (tasks.py)
     tasks: Path | None = None
     starts: int = 0
     port: int = 0

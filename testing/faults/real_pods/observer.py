@@ -55,8 +55,7 @@ class Observer:
 
     def look(self) -> State:
         """Make one observation of everything."""
-        # The time is taken before the observation, so that it is never later than what the
-        # observation shows.
+        # The time is taken first. So every observed state is as new as this time, or newer.
         at, view = self.now, View.of(self.scene.space)
         jobs = looks.jobs(self.scene.space, self.scene.shapes, view)
         state = State(

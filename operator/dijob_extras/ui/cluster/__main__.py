@@ -98,14 +98,14 @@ class ServeOptions:
     "--proxy-user",
     "proxy_users",
     multiple=True,
-    help="Name of a user who may use the page, including --proxy-user-prefix. Can be repeated."
+    help="A user who may use the page. The name includes --proxy-user-prefix. Can be repeated."
     " Default: all users.",
 )
 @click.option(
     "--proxy-group",
     "proxy_groups",
     multiple=True,
-    help="Name of a group to impersonate, including --proxy-group-prefix. Can be repeated. Other"
+    help="A group to impersonate. The name includes --proxy-group-prefix. Can be repeated. Other"
     " groups are left out.",
 )
 @click.option(
@@ -113,7 +113,7 @@ class ServeOptions:
 )
 @click.version_option(__version__)
 def main(auth: str, kubeconfig: str | None, **given: Any) -> None:
-    """Serve the page for many users. Each of them sees what their own permissions allow."""
+    """Serve the page to many users. Each of them sees what their own permissions allow."""
     proxy = {name: value for name, value in given.items() if name.startswith("proxy_")}
     options = ServeOptions(auth, **{name: given[name] for name in given.keys() - proxy.keys()})
     find_user = find_token_user if auth == "token" else _trust_proxy(proxy)

@@ -32,7 +32,7 @@ class PageAccess:
 
 
 def build_cluster_application(access: PageAccess) -> web.Application:
-    """Return the server of the page for many users."""
+    """Return the application that serves the page in the cluster to many users."""
 
     @asynccontextmanager
     async def open_source(request: web.Request) -> AsyncIterator[PageSource]:

@@ -1,7 +1,7 @@
 """Finds out which user sends a request. No I/O.
 
 The user sends a token for the cluster, or comes through a proxy that has authenticated the user. A
-proxy must prove itself with a secret, because every pod of the cluster can connect to the page and
+proxy must authenticate with a secret, because every pod of the cluster can connect to the page and
 send the same headers.
 """
 
