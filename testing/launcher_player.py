@@ -15,7 +15,7 @@ from dijob.names import GROUP
 from faults.lab.kube import Access
 
 SOURCES = Path(__file__).parent / "launchers"
-# The module of the real launcher, whose channel the program uses.
+# The Go module of the real launcher. The program in SOURCES uses this module's channel package.
 LAUNCHER = Path(__file__).parents[1] / "images/launcher"
 
 

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// The annotation that a copy of a running pod has (testing/faults/lab/bulk.py): the response that the copy's launcher has
-	// stored, as JSON.
+	// An annotation that testing/faults/lab/bulk.py adds to its copies of running pods: a response of the operator, as JSON. The
+	// launcher of a copy begins as if it had already received and stored this response.
 	storedKey = "test.dijob/stored"
 	// The exit code and the message of a program that was ended for a new peer list (images/launcher/internal/run).
 	renewalExit    = 85
@@ -28,8 +28,8 @@ type sight struct {
 	listed bool
 }
 
-// launcher plays two roles. One is a pod's kubelet. The other is each of the launchers that run one after another in the pod's
-// main container. `pods` has the newest view of the pod, and is closed when the pod is gone.
+// launcher plays a pod's kubelet, and the launcher in the pod's main container. After a restart of the container, it plays the
+// next launcher. `pods` has the newest view of the pod, and is closed when the pod is gone.
 type launcher struct {
 	all     *players
 	pods    chan sight

@@ -1,6 +1,6 @@
-// Command launchers plays the launchers of simulated pods, and what the kubelet reports about them. It watches the pods of a
-// namespace. For each running pod with a channel, it opens a connection to the operator from the pod's address. It behaves
-// like the real launcher, and uses that launcher's channel package (images/launcher/internal/channel).
+// Command launchers plays the launchers of simulated pods. It also writes the container statuses that a kubelet would report.
+// It watches the pods of a namespace. For each running pod with a channel, it opens a connection to the operator from the pod's
+// address. It behaves like the real launcher, and uses that launcher's channel package (images/launcher/internal/channel).
 //
 // It prints the port on which it answers questions from the tests (questions.go).
 package main

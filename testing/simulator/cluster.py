@@ -105,9 +105,11 @@ class Cluster:
         self.server.patch(Target(names.PLURAL, namespace, name), {"spec": spec})
 
     def scale(self, replicas: int) -> None:
-        """Scale the job or, if it has tasks, its last task. The job grows through the job's
-        `replicas`, as with an autoscaler. The last task shrinks through its own `replicas`, as in a
-        user's manifest, unless that field already has the new value.
+        """Scale the job or, if it has tasks, its last task.
+
+        To shrink the last task, set the task's `replicas`, as a user does in a manifest. In all
+        other cases, set the job's `replicas`, as an autoscaler does: for example, if the task's
+        `replicas` already has the new value.
         """
         spec, tasks = self.job().spec, self.read(names.PLURAL, "job")["spec"].get("tasks")
         size = max(1, replicas - spec.fixed)

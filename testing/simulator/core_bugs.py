@@ -276,7 +276,7 @@ def a_budget_counts_succeeded_ranks(patch: pytest.MonkeyPatch) -> None:
 
 def a_budget_is_not_recorded(patch: pytest.MonkeyPatch) -> None:
     """Record a budget only when it exists. If the operator is killed before it records the budget,
-    the next one does not know of it.
+    the next operator does not know of this budget.
     """
     record = context._budgets_to_record
 

@@ -30,8 +30,8 @@ class Faults:
     """Faults while the operator runs.
 
     `writes` is the number of writes after which the operator is killed (`kills`), or waits for the
-    apiserver while other things happen. The first `turn` writes are delayed, so that the writes
-    that follow them arrive first.
+    apiserver while other things happen. `turn` is how many writes are delayed at the beginning, so
+    that the writes that follow them arrive first.
     """
 
     writes: int = PLENTY
@@ -59,7 +59,7 @@ class Driven(Watched):
         super().check_write(request)
 
     def killed(self, twin: "Driven") -> None:
-        """Copy this world to `twin`, in which the operator is killed now.
+        """Copy this world to `twin`, and kill the operator in the copy.
 
         The operator's memory is lost, so only the cluster is copied.
         """

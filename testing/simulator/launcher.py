@@ -27,8 +27,8 @@ class SimConnection:
     idle: Callable[[], float | None]
     state: LauncherState | None = None
     open: bool = True
-    asks: bool = False  # a request waits for a response
-    stack: str | None = None  # since the last progress
+    asks: bool = False  # a request is waiting for a response
+    stack: str | None = None  # the stack, if it was requested after the last progress
 
     def report(self, state: LauncherState) -> None:
         """Report a state that has not been reported yet."""

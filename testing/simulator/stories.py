@@ -29,7 +29,8 @@ REST_SECONDS = 70.0
 # (rounds without faults, the name of the action that follows, and the index of the pod among the
 # pods to which the action applies)
 Step = tuple[int, str, int]
-# (what happens in a part, and what remains of that if the operator was killed in this part)
+# (a function that plays a part of a story, and one that plays only the rest of this part, after the
+# operator was killed during the part)
 Part = tuple[Callable[[Chaos], None], Callable[[Chaos], None]]
 LOOK = "the operator looks"
 SCALE = "is scaled to"
@@ -353,8 +354,8 @@ def begun(steps: Sequence[Step], **shape: Any) -> Chaos:
 def parts_of(steps: Sequence[Step]) -> list[Part]:
     """Return the parts of a story from its beginning until everything is idle.
 
-    A story without events continues to the job's end. Each part is a pair: what happens in the
-    part, and what remains of that if the operator was killed in this part.
+    A story without events continues to the job's end. Each part is a pair of functions. The first
+    plays the whole part. If the operator was killed during the part, the second plays the rest.
     """
     parts: list[Part] = []
     for rounds, deed, index in steps:

@@ -39,7 +39,7 @@ class Judged(RuleBasedStateMachine):
     operator: Operator
     policy: CleanPodPolicy
     most: int  # the largest size that the job ever had
-    exact: bool  # no failure so far that may be ignored
+    exact: bool  # false after a failure that the operator need not count
     options: Options = Options()
 
     def process_starts(self, pod: SimPod, process: Process) -> None:
@@ -60,7 +60,7 @@ class Judged(RuleBasedStateMachine):
         self.before = Status()
         self.lists: dict[int, str] = {}
         self.charged: dict[str, int] = {}
-        # By the pod's uid: which run of the Redis server there was (run_of) when the process in the
+        # By the pod's uid: the run of the Redis server (run_of) at the time when the process in the
         # pod started.
         self.met: dict[str, str] = {}
 
@@ -325,8 +325,8 @@ class Judged(RuleBasedStateMachine):
         if view.name == self.gang.server or view.deleting:
             return  # nothing needs to be stored about such a pod
         died = status.last_renewal.list_number if status.last_renewal else 0
-        # Failures of pods with a stale list were counted when it became stale. Later failures of
-        # these pods, and of pods that are no longer in any list, are not counted.
+        # The failures of a pod were counted until its list became stale. Its later failures are not
+        # counted, and neither are failures of pods that are no longer in any list.
         rank = self.gang.rank_of(view.name)
         number = view.copy.address_list.number
         # A launcher that has not reported its list to this operator is treated as if it had the

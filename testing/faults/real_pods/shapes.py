@@ -23,8 +23,8 @@ class Wiring(StrEnum):
 class Shape:
     """One job.
 
-    `pods` are the names of its pods in rank order. `beats` means that its programs record when they
-    have exchanged data. `together` means that all of them restart if one is lost.
+    `pods` are the names of its pods in rank order. `beats` means that its programs record the
+    time of their last exchange of data. `together` means that all of them restart if one is lost.
     """
 
     name: str

@@ -18,8 +18,8 @@ from faults.lab.waits import renewed
 from faults.simulated_nodes.rows import Outcome
 from faults.simulated_nodes.stage import Stage, kept_running
 
-# The job grows by only one rank. An operator whose clock is ahead does not wait for a second new
-# rank, so two new ranks would lead to a different number of peer lists.
+# The job grows by only one rank. With two new ranks, the number of peer lists would depend on the
+# operator's clock: an operator whose clock is ahead does not wait for the second new rank.
 RANKS, GROWN = 4, 5
 ELASTIC = {"minReplicas": 1, "maxReplicas": 8, "replicas": RANKS}
 # "a" loses a rank, "b" is new, "c" grows, "d" is deleted.
@@ -27,7 +27,7 @@ JOBS = ("a", "b", "c", "d")
 CONVERGED_SECONDS = 240.0
 COUNTED_SECONDS = 30.0
 # A run is repeated if kwok has given a pod a second address, which is a defect of kwok. This is the
-# largest number of runs.
+# maximum number of runs.
 TRIES = 3
 
 Trouble = Callable[[Lane], AbstractAsyncContextManager[None]]

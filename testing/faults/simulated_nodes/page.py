@@ -16,7 +16,7 @@ NOT_MEASURED = "Not measured yet: run `make {0}`, then `make faults-page`.\n"
 
 
 def blocks() -> dict[str, str]:
-    """Return the page's tables by name. A table without figures is replaced by a text that says how
+    """Return the page's tables by name. A table without figures is replaced by a note that says how
     to measure them.
     """
     return {

@@ -111,7 +111,7 @@ def chosen(recipes: Iterable[Recipe], names: Iterable[str]) -> list[Recipe]:
     unknown names.
     """
     known, wanted = list(recipes), set(names)
-    # A misspelled name must not silently reduce the rows that run.
+    # If a name is misspelled, its row must not be left out silently.
     if strange := wanted - {word for one in known for word in (one.name, one.number)}:
         raise ValueError(
             f"no row {', '.join(sorted(strange))}; there are {', '.join(one.name for one in known)}"

@@ -65,7 +65,8 @@ class Stage:
 
         if name not in self.kept:
             self.kept[name] = asyncio.create_task(made())
-        # The task is shielded, because other recipes may wait for it when one is canceled.
+        # The task is shielded: when one recipe is canceled, others may still be waiting for the
+        # task.
         return cast(T, await asyncio.shield(self.kept[name]))
 
 

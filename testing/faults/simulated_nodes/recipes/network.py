@@ -48,8 +48,8 @@ async def cut(lane: Lane) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def told(error: dict[str, object], rejections: int, lane: Lane) -> AsyncIterator[None]:
-    """End all watches with this error. It is also the response to the next watch requests, as many
-    as `rejections` says.
+    """End all watches with this error. The next `rejections` watch requests get the same error as
+    their response.
     """
     left = rejections
 
@@ -103,7 +103,7 @@ async def first_of(trouble: Trouble, seconds: float | None, stage: Stage) -> Out
 
 
 async def dies_of(trouble: Trouble, stage: Stage) -> Outcome:
-    """Like `first_of`, for a fault after which the operator must exit. It is then restarted."""
+    """Like `first_of`, but the fault must make the operator exit. It is then restarted."""
     lived = await live(stage, trouble)
     outcome = lived.outcome(lived.first)
     # An exit code of 0 would mean that the operator took the fault for a normal end.
