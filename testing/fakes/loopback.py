@@ -1,4 +1,4 @@
-"""A simulated API server for tests on the loopback interface. It can delay or reject writes."""
+"""A simulated API server on the loopback interface. It can delay or reject writes."""
 
 import asyncio
 import json

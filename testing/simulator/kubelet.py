@@ -286,7 +286,9 @@ class SimPod:
 
     @property
     def due(self) -> bool:
-        """Whether the program must restart because its list is too old, as in run/launch.go."""
+        """Whether the program must restart because its list is too old, as in the launcher's
+        run/launch.go.
+        """
         told = int(self._annotations.get(names.ANNOTATION_RENEW) or 0)
         return (
             self.process is not None

@@ -68,7 +68,7 @@ def with_remembered(before: Pod, now: Pod) -> Pod:
     if before.uid != now.uid or after.restarts != then.restarts or not died_first:
         return now
     # Only a container that has succeeded or failed for good needs the correction. A container that
-    # the kubelet will start again in a new sandbox needs none.
+    # the kubelet will start again is judged by its state in the new sandbox.
     if not (after.succeeded or after.broken):
         return now
     ended = replace(after, sandbox=False, succeeded=False, outlived_sandbox=True)
@@ -76,8 +76,8 @@ def with_remembered(before: Pod, now: Pod) -> Pod:
 
 
 def _reported_at_once(status: Body, since: str) -> bool:
-    """Whether the kubelet reported the end of the containers in the same second as the death of the
-    sandbox (`since`), or later.
+    """Whether the kubelet reported the end of the containers in the same second in which it
+    reported the sandbox's death (`since`), or later.
 
     After a normal end, the kubelet reports the end first. It stops the sandbox a second later,
     because it first lists all containers again (seen on 1.37.2; pkg/kubelet: GetNewerThan before
