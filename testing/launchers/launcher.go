@@ -28,8 +28,8 @@ type sight struct {
 	listed bool
 }
 
-// launcher plays a pod's kubelet, and the launcher in the pod's main container. After a restart of the container, it plays the
-// next launcher. `pods` has the newest view of the pod, and is closed when the pod is gone.
+// launcher acts as a pod's kubelet, and as the launcher in the pod's main container. After a restart of the container, it acts
+// as the next launcher. `pods` has the newest view of the pod, and is closed when the pod is gone.
 type launcher struct {
 	all     *players
 	pods    chan sight

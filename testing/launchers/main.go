@@ -1,4 +1,4 @@
-// Command launchers plays the launchers of simulated pods. It also writes the container statuses that a kubelet would report.
+// Command launchers acts as the launchers of simulated pods. It also writes the container statuses that a kubelet would report.
 // It watches the pods of a namespace. For each running pod with a channel, it opens a connection to the operator from the pod's
 // address. It behaves like the real launcher, and uses that launcher's channel package (images/launcher/internal/channel).
 //

@@ -204,21 +204,21 @@ Otherwise, the role admin may not have these permissions, and its users could no
 {{- end -}}
 
 {{- define "dijob.rulesOfVolcano" -}}
-# The PodGroups of jobs with the engine Volcano.
+# The PodGroups of jobs with the Volcano engine.
 - apiGroups: [scheduling.volcano.sh]
   resources: [podgroups]
   verbs: [get, create, patch, delete]
 {{- end -}}
 
 {{- define "dijob.rulesOfCoscheduling" -}}
-# The PodGroups of jobs with the engine Coscheduling.
+# The PodGroups of jobs with the Coscheduling engine.
 - apiGroups: [scheduling.x-k8s.io]
   resources: [podgroups]
   verbs: [get, create, patch, delete]
 {{- end -}}
 
 {{- define "dijob.rulesOfKAI" -}}
-# The PodGroups of jobs with the engine KAI.
+# The PodGroups of jobs with the KAI engine.
 - apiGroups: [scheduling.run.ai]
   resources: [podgroups]
   verbs: [get, create, patch, delete]

@@ -6,7 +6,8 @@ import math
 import time
 from typing import Callable
 
-# The share is averaged over about this time. The older a measurement, the less weight it has.
+# The share is a moving average over roughly this many seconds. The older a measurement, the less
+# weight it has.
 AVERAGE_SECONDS = 30.0
 
 

@@ -62,7 +62,8 @@ class Command:
         """Parse the `command` and `args` of a container in a pod template. Both are optional."""
         words = _as_strings(container.get("command"))
         if not words:
-            # The image's entry point runs, and the operator does not read images.
+            # The image's entry point runs. Its command is not known, because the operator does not
+            # read images.
             return Command(dynamic=True)
         words += _as_strings(container.get("args"))
         seen = _Seen()
@@ -72,8 +73,9 @@ class Command:
         return Command(dynamic=True, hidden=frozenset("*")) if seen.too_long else _merge_calls(seen)
 
     def hides(self, option: str) -> bool:
-        """Whether the option with this long name (without dashes) may have a value that cannot be
-        read.
+        """Whether the command possibly sets this option to a value that cannot be read.
+
+        `option` is the option's long name without dashes.
         """
         return option in self.hidden or "*" in self.hidden
 

@@ -206,7 +206,7 @@ class SchedulingTopology(Written):
     """The node label whose value identifies the domain, such as topology.kubernetes.io/zone."""
     mode: Annotated[TopologyMode, DEFAULTED] = TopologyMode.REQUIRED
     """Required: the ranks wait until one domain has enough capacity for all of them. Preferred: the
-    ranks run in one domain if possible, otherwise in several. The engine Native supports only
+    ranks run in one domain if possible, otherwise in several. The Native engine supports only
     Required."""
 
 
@@ -231,9 +231,9 @@ class Scheduling(Written):
     succeeded, or that were removed when the job was scaled down, are not counted. Defaults to
     minReplicas, or to all ranks if the job is not elastic."""
     topology: SchedulingTopology | None = None
-    """The topology domain in which all ranks run. The cluster must support this: with the engine
-    Native, it needs the feature gate TopologyAwareWorkloadScheduling. With Volcano, the key is the
-    tierName of HyperNodes. The engines Coscheduling, YuniKorn and KAI do not support it."""
+    """The topology domain in which all ranks run. The cluster must support this: with the Native
+    engine, it needs the feature gate TopologyAwareWorkloadScheduling. With Volcano, the key is the
+    tierName of HyperNodes. The Coscheduling, YuniKorn and KAI engines do not support it."""
 
 
 class OnExitCodes(Written):

@@ -1,7 +1,7 @@
 """The entry point of the programs `kubectl-dijob` and `dijob`.
 
-kubectl runs `kubectl-dijob` from PATH as its plug-in `kubectl dijob`. Both programs are the same;
-messages and help use the name that the user typed.
+kubectl runs `kubectl-dijob` from PATH as its plug-in `kubectl dijob`. The two programs are
+identical. Messages and help use the name that the user typed.
 """
 
 import errno

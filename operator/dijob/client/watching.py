@@ -130,7 +130,7 @@ async def _stream_events(
     version: str,
     retries: Retries,
 ) -> AsyncGenerator[Json]:
-    """Yield the events of one watch after a version, until the watch ends.
+    """Start a watch at the resourceVersion `version`, and yield its events until it ends.
 
     Raises _VersionLost if a new list is needed, and ValueError if the response is not a stream of
     events.

@@ -74,7 +74,7 @@ class Isolated(Reason):
 class GangScheduled(Reason):
     """Whether the job's engine (`spec.scheduling`) has given nodes to the ranks that must be
     scheduled together. Present only if the job has an engine. No pod is created before the engine's
-    object, such as a PodGroup. With the engine Kueue: whether Kueue has admitted the job.
+    object, such as a PodGroup. With the Kueue engine: whether Kueue has admitted the job.
     """
 
     NotServed = problem(

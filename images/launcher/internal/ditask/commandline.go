@@ -36,7 +36,7 @@ func LeavesWorld(words []string) string {
 	return users.ownWorld()
 }
 
-// afterDitask returns the arguments of a ditask command line, and whether it is one.
+// afterDitask returns the arguments that a command line passes to ditask. It also returns whether the command line runs ditask.
 func afterDitask(words []string) ([]string, bool) {
 	if len(words) == 0 {
 		return nil, false

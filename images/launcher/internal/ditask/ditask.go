@@ -328,7 +328,7 @@ func becomeTorchrpc(real, queue string, words []string) int {
 	return become(python[0], append(append(python[1:], "-m", "dijob_runtime.ditask"), words...))
 }
 
-// interpreter returns the command in the first line of a script; two words for `#!/usr/bin/env python3`.
+// interpreter returns the command in the first line of a script. For `#!/usr/bin/env python3`, it returns two words.
 func interpreter(script string) []string {
 	return strings.Fields(strings.TrimPrefix(env.FirstLine(script), "#!"))
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// FirstLine returns the first line of a file; "" if it cannot be read. It reads at most 4 KiB, more than the kernel reads for
-// `#!` (256 bytes), because the file may be a large binary.
+// FirstLine returns the first line of a file; "" if it cannot be read. It reads at most 4 KiB, because the
+// file may be a large binary. This is enough: for `#!`, the kernel itself reads only 256 bytes.
 func FirstLine(path string) string {
 	file, err := os.Open(path)
 	if err != nil {

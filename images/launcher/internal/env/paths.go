@@ -18,8 +18,8 @@ func BinFolderOf(path string) string {
 }
 
 // Directories next to the programs: the runtime hook for Python processes (images/dijob-runtime), and the directory that is
-// prepended to PATH. The launcher's own directory is not in PATH. There it would hide any programs of the image that have the
-// names `gate`, `launch` or `reach`.
+// prepended to PATH. The launcher's own directory is not added to PATH. Otherwise, it would hide any programs of the image
+// that have the names `gate`, `launch` or `reach`.
 const (
 	PythonFolder = "python"
 	PathFolder   = "path"

@@ -50,7 +50,7 @@ type written struct {
 	Moved float64 `json:"moved"`
 }
 
-// FilesPath returns the value of DIJOB_PROGRESS: the path of the files without the process ID.
+// FilesPath returns the value of DIJOB_PROGRESS. Each process appends a hyphen and its process ID to get the path of its file.
 func FilesPath() string { return env.BesideTopology(files) }
 
 // Forget removes the files that the program wrote during its previous run. The volume outlives the container.

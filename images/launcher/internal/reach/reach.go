@@ -190,8 +190,8 @@ func connectAll(targets []Target, patience time.Duration) (lost unreachedError) 
 }
 
 // connect connects once, and returns an error if the target could not be reached. A peer that refuses the connection counts as
-// reached, because its program may not be listening yet and NNG retries it. A Redis server must accept it. A listening NNG is
-// not affected by a connection that is closed at once.
+// reached. Its program may not be listening yet, and NNG retries the connection. A Redis server must accept the connection. A
+// listening NNG socket is not affected by a connection that is closed at once.
 func (t Target) connect(patience time.Duration) error {
 	link, err := net.DialTimeout("tcp", t.Address(), patience)
 	if err != nil {

@@ -56,7 +56,8 @@ func (r *readiness) keep() {
 	}
 }
 
-// listens returns whether the program's port is open. A listening NNG is not affected by a connection that is closed at once.
+// listens returns whether the program's port is open. A listening NNG socket is not affected by a connection that is closed at
+// once.
 func (r *readiness) listens() bool {
 	if r.program == "" {
 		return true

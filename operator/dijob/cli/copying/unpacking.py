@@ -72,7 +72,7 @@ def unpack_tar(stream: IO[bytes], to: Path, name: str) -> Unpacked:
                 members += 1
                 files += not member.isdir()
                 size += member.size
-        # The padding after the archive is read, so that the sender does not block or fail.
+        # Also read the padding that follows the archive, so that the sender does not block or fail.
         while stream.read(_PIECE):
             pass
     except (tarfile.TarError, ValueError, OverflowError) as error:

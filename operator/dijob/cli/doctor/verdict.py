@@ -20,7 +20,7 @@ class CheckStatus(StrEnum):
 class Finding:
     """One line of a check: what was found and what to do about it.
 
-    The text of an unknown finding gives the reason.
+    If the status is UNKNOWN, the text says why it is unknown.
     """
 
     status: CheckStatus

@@ -133,8 +133,11 @@ def _compare_dials(dials: Dials, world: ExpectedWorld, pods: Mapping[int, Probed
 def _find_established(
     dialler: ProbedPod, listener: ProbedPod, to: Listener, addresses: frozenset[str]
 ) -> Found:
-    """Return the connections that every readable end shows, without those whose data is not
-    acknowledged. If a connection of the dialing end is left out, also return the reason.
+    """Return the connections that both ends show.
+
+    If only one end can be read, it is enough that this end shows a connection. Connections with
+    unacknowledged data are left out. If a connection that the dialing end shows is left out,
+    also return the reason.
 
     The dialing end is preferred, because its socket belongs to the worker that dialed. `addresses`
     contains the addresses of all ranks.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # The pods are not read at the same moment, and connections come and go. So a single reading can
 # lack a connection that exists. If a connection is missing, the pods are read again, up to this
-# many times in all. Only the connections that the final reading lacks count as missing.
+# many times in all. Only the connections that are absent from the last reading count as missing.
 _READINGS: Final = 3
 _PAUSE_SECONDS: Final = 1.0
 

@@ -124,7 +124,7 @@ class Store(Generic[T]):
 
         If the label by which a watch selects an object is removed, the watch reports the object as
         deleted. An object that only lost its label can come back with a newer version. If `version`
-        is empty, the object never comes back.
+        is empty, all later events about the object are ignored.
         """
         owner = self._owners.pop(uid, None)
         self._unshown.pop(uid, None)

@@ -32,7 +32,8 @@ log = logging.getLogger(__name__)
 
 # Interval at which the operator checks, for all jobs together, whether the cluster serves an API.
 UNSERVED_SECONDS = 60.0
-# First and longest interval between two reads while ranks lack a pod or a node.
+# While ranks lack a pod or a node, the interval between two reads doubles from the first of these
+# values to the second.
 READ_AGAIN_SECONDS = (10.0, 300.0)
 
 

@@ -20,7 +20,7 @@ from dijob.core.observed.views import ApiRejection
 class Reverted:
     """The changes that were written for one job.
 
-    `rejections` contains the changes that were reverted, by the result of `changes.rejection_key`.
+    `rejections` contains the changes that were reverted. `changes.rejection_key` returns its keys.
     `published` maps a pod's uid to the revision of the newest peer list that was written to it.
     `written` contains the last change to each object, not counting peer lists.
     """
@@ -43,8 +43,8 @@ class Reverted:
         self.published[action.uid] = action.copy.address_list.number
 
     def wrote(self, action: Action, now: datetime) -> None:
-        """Note a change that does not write a peer list. If the object's last change was the same,
-        something has reverted it since.
+        """Note a change that does not write a peer list. If the previous change to the object was
+        identical, something has reverted that change.
         """
         key = changes.rejection_key(action)
         # The plan asks only for changes that are missing. If the plan asks for the same change

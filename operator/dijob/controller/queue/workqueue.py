@@ -23,7 +23,8 @@ Work = Callable[[Key], Awaitable[float | None]]
 BACKOFF_SECONDS = (0.5, 60.0)
 # If a webhook hangs, a reconciliation takes 30 s or more. At most WORKERS_PER_NAMESPACE
 # reconciliations run concurrently in one namespace. After SLOW_SECONDS, a reconciliation no longer
-# counts as a worker.
+# counts towards the limit for all namespaces together (`workers`). It still counts towards the
+# limit of its namespace.
 WORKERS_PER_NAMESPACE = 16
 SLOW_SECONDS = 3.0
 # Events about the pods of one job arrive in bursts, and are collected for this long.

@@ -1,9 +1,10 @@
 """kopf's connection to the apiserver, with limits on what kopf's parser reads.
 
 This parser is `json.loads`. A single object that is nested 1,000 levels deep makes this
-function raise a RecursionError. The error would terminate the process, and then each new process
-during its first list. So the session returns documents without parts that are too deep or too large
-(documents.py). kopf's login handler may return such a session, so kopf itself needs no change.
+function raise a RecursionError. The error would terminate the process. Each new process would then
+fail in the same way during its first LIST request. So the session returns documents without parts
+that are too deep or too large (documents.py). kopf's login handler may return such a session, so
+kopf itself needs no change.
 """
 
 import asyncio

@@ -43,7 +43,7 @@ func New(t *testing.T) *Pod {
 	return p
 }
 
-// Shows plays the kubelet: it writes the pod's annotations to the volume.
+// Shows acts as the kubelet: it writes the pod's annotations to the volume.
 func (p *Pod) Shows(t *testing.T, annotations map[string]string) {
 	t.Helper()
 	var text strings.Builder

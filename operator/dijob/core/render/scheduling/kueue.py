@@ -1,4 +1,4 @@
-"""The engine Kueue: a Workload of kueue.x-k8s.io/v1beta2 for each job. Kueue admits the Workload
+"""The Kueue engine: a Workload of kueue.x-k8s.io/v1beta2 for each job. Kueue admits the Workload
 when its queue has quota for it.
 
 The Workload has one pod set for each task, so that Kueue can assign a different flavor to each of

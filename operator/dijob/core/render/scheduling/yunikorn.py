@@ -1,4 +1,4 @@
-"""The engine YuniKorn: it needs only labels and annotations on the pods, and no PodGroup.
+"""The YuniKorn engine: it needs only labels and annotations on the pods, and no PodGroup.
 
 All pods with the same application ID form an application. When YuniKorn sees the first pod of an
 application, it reads the task groups from this pod. It reserves room for `minMember` pods of each
