@@ -1,4 +1,4 @@
-"""The engine Coscheduling: a PodGroup of scheduling.x-k8s.io/v1alpha1, for the plugin of that name
+"""The Coscheduling engine: a PodGroup of scheduling.x-k8s.io/v1alpha1, for the plugin of that name
 in kubernetes-sigs/scheduler-plugins.
 
 The scheduler considers the pods of a group only while the group has at least `minMember` pods. The

@@ -1,4 +1,4 @@
-"""The engine KAI: a PodGroup of scheduling.run.ai/v2alpha2, for the KAI Scheduler.
+"""The KAI engine: a PodGroup of scheduling.run.ai/v2alpha2, for the KAI Scheduler.
 
 KAI's pod grouper creates a PodGroup for each pod. It does not know the kind DIJob, so the group of
 a rank would have one member, and there would be no gang. An annotation of the pod tells the pod

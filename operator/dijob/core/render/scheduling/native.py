@@ -1,4 +1,4 @@
-"""The engine Native: a PodGroup of Kubernetes' own scheduler (scheduling.k8s.io/v1beta1, 1.37).
+"""The Native engine: a PodGroup of Kubernetes' own scheduler (scheduling.k8s.io/v1beta1, 1.37).
 
 The scheduler considers the pods of a group only while the group has at least `minCount` pods that
 have not ended. Then it places at least this many pods at the same time, or none. So the number must

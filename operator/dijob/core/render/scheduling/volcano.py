@@ -1,4 +1,4 @@
-"""The engine Volcano: a PodGroup of scheduling.volcano.sh/v1beta1.
+"""The Volcano engine: a PodGroup of scheduling.volcano.sh/v1beta1.
 
 Volcano considers the pods of a group only if the group has at least `minMember` pods. Then it
 places at least this many pods at the same time, or none. Pods that have succeeded count toward this
