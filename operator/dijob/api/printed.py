@@ -43,7 +43,7 @@ _RESET: Final = "\x1b[0m"
 
 
 def plain_text(text: str) -> str:
-    """Return a text without escape sequences, control characters, or characters that reorder or
+    """Return the text without escape sequences, control characters, or characters that reorder or
     hide other characters. Tabs stay, and every kind of line break becomes a line feed.
     """
     return _PLAIN.sub(r"\1", _BREAK.sub("\n", text))

@@ -2,8 +2,9 @@
 retried first.
 
 The rejection of a creation is stored under the kind and name of the object. The rejection of a
-change is stored under the kind of the change and the object's uid. So a pod that may not be patched
-can still be deleted, and the pod that replaces it starts without a back-off.
+change is stored under the kind of the change and the object's uid. So a pod whose patch was
+rejected can still be deleted. The pod that replaces it has a new uid, and starts without a
+back-off.
 """
 
 from collections.abc import Iterable, Mapping

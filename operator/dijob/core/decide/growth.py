@@ -28,7 +28,10 @@ class Obstacle(StrEnum):
         "Kueue in this cluster cannot add ranks to a running job (its feature gate"
         " ElasticJobsViaWorkloadSlices is off)"
     )
-    TOPOLOGY = "Kueue chooses the nodes of this job, and cannot add ranks to such a job"
+    TOPOLOGY = (
+        "Kueue cannot add ranks to this running job, because Kueue also chooses the job's nodes"
+        " (topology-aware scheduling)"
+    )
     POD_SETS = "its Workload does not have the pod sets that a new one would have"
     QUEUE = "the label kueue.x-k8s.io/queue-name no longer names the queue that admitted the job"
 

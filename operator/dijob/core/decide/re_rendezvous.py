@@ -122,7 +122,8 @@ def record_loss(ctx: Context, loss: Loss) -> Context:
     )
     update = {
         "last_renewal": renewal,
-        # A second loss before the next list extends this re-rendezvous and is not counted again.
+        # A second loss before the next list belongs to the same re-rendezvous, so the number of
+        # re-rendezvous stays the same.
         "renewals": ctx.next_status.renewals + (1 if world.list_is_active else 0),
         "succeeded_ranks": compact_ranks(lasting),
     }

@@ -71,9 +71,9 @@ def read_ledger(status: Status, gang: Gang) -> FailureAccount:
 
 
 def with_successes(ledger: FailureAccount, world: World, policy: Policy) -> FailureAccount:
-    """Return the account, extended by the ranks that have succeeded according to their pods. Until
-    a resumed job has its first list, a rank does not count as succeeded if another rank of its
-    group must still run.
+    """Return a copy of the account. The ranks that have succeeded according to their pods are added
+    to it. Until a resumed job has its first list, a rank does not count as succeeded if another
+    rank of its group must still run.
     """
     done = frozenset(
         rank for rank in gang_restart.succeeded_ranks(world) if policy.is_counted(world.pods[rank])

@@ -59,7 +59,7 @@ class Rendezvous:
     @cached_property
     def required_size(self) -> int:
         """How many ranks the job needs. A running job needs only the ranks that it has.
-        (minReplicas defaults to `replicas`, so it may grow when the job is scaled up.)
+        (minReplicas may be greater: its default is `replicas`, which a scale-up increases.)
         """
         world = self.world
         return world.size if world.list_is_active else min(world.gang.minimum, world.size)
@@ -192,8 +192,8 @@ def is_outdated(world: World) -> bool:
     ips = world.address_list.addresses
     named = any(rank < len(ips) and ips[rank] != PLACEHOLDER for rank in world.succeeded)
     pods = (world.pods.get(rank) for rank in world.unfinished)
-    # If the group of a crashed rank accepts no more ranks, the whole group restarts, and gets a new
-    # list for that reason.
+    # If the group of a crashed rank accepts no more ranks, the whole group restarts. The group then
+    # gets a new list in any case.
     crashed = any(
         pod.containers.failures > 0
         and not pod.ready

@@ -59,8 +59,9 @@ class Containers:
     and `ended` are when it started and when it last ended, and `restarts` is how many times it has
     been restarted. `ended_for` is the revision for which it was last restarted on request; 0 if it
     ended for another reason. `unrecorded`: its last termination is no longer known. `last_end` is
-    its last termination, or that of another container that failed. If the status shows no such
-    termination, `last_end` can be an end without an exit code, of a container that was restarted.
+    its last termination, or that of another container that failed. If the status shows neither, a
+    container may still have been restarted. Unless the pod has failed, `last_end` is then the end
+    of that container, without an exit code.
     """
 
     failures: int = 0
@@ -228,9 +229,9 @@ def last_end(spec: Body, status: Body, main: Body) -> ContainerEnding | None:
     whose terminations do not count are ignored.
 
     If the status shows none of these terminations, look for a container that has been restarted,
-    but whose last termination is unknown: first the main container, then the others. Return an end
-    without an exit code for it. For a failed pod, return None instead, because its status says more
-    than such an end.
+    but whose last termination is unknown: first the main container, then the others. If there is
+    such a container, return its end without an exit code. For a failed pod, return None instead,
+    because its status says more than such an end.
     """
     every = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
     free = uncounted_containers(spec)

@@ -17,8 +17,8 @@ from dijob.core.observed.grouping import group_causes
 from dijob.core.observed.views import ApiRejection, Observed, Pod, RejectionCause, seconds_since
 from dijob.reasons import PodsCreated
 
-# How long a crash is reported as the reason why a rank is not Ready. After that, it is more likely
-# that the restarted program is not listening.
+# How long a crash is reported as the reason why a rank is not Ready. After that, a more likely
+# reason is that the restarted program is not listening.
 CRASHED_SECONDS = 60.0
 
 # A container that has run for less than this time without being Ready is still starting.

@@ -62,7 +62,7 @@ def name_in_use(
 
 
 def replace_name(text: str, name: str, other: str) -> str:
-    """Return a text with an object's name replaced by another name."""
+    """Return the text with an object's name replaced by another name."""
     return re.sub(rf"(?<![-.\w]){re.escape(name)}(?![-\w])", other, text)
 
 
@@ -101,10 +101,10 @@ def of_creation(
     """Return the API server's rejection of a creation (`status`: HTTP code, 0 for no response).
 
     With 400 and 422 the object is invalid, unless a policy or a webhook has rejected it. A policy
-    or a webhook may accept the same object later. After 403 (a missing service account, priority
-    class or runtime class, or a quota), 429 or 5xx, the API server may also accept the same object
-    later. In all these cases, the creation is retried after 1, 2, 4 ... seconds, to which `spread`
-    adds jitter.
+    or a webhook may accept the same object later. After 403, 429 or 5xx, the API server may accept
+    the same object later. (Causes of 403 are an exceeded quota, and a missing service account,
+    priority class or runtime class.) In all these cases, the creation is retried after 1, 2, 4 ...
+    seconds, to which `spread` adds jitter.
     """
     admission = status == 403 or (400 <= status < 500 and ADMISSION.search(message))
     if status in (400, 422) and not admission:

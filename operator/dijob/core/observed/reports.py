@@ -64,10 +64,10 @@ def with_report(pod: Pod, report: LauncherReport | None, copy: ListCopy, *, assu
 
 
 def _with_copy(pod: Pod, known: ListCopy) -> Pod:
-    """Return the pod with the peer list of its launcher.
+    """Return the view of a pod, after adding the peer list of the pod's launcher to it.
 
-    If the pod's annotations contain a list, the pod keeps that list instead. The launcher reads the
-    annotations, and anyone can write them, so the operator must verify them
+    If the pod's annotations contain a list, the view keeps that list instead. The launcher reads
+    the annotations, and anyone can write them, so the operator must verify them
     (membership/address_list.py).
     """
     if pod.copy.address_list != NO_LIST:

@@ -59,7 +59,7 @@ def ended_with_it(status: Body, container: Body, launched: bool = False) -> bool
 
 
 def with_remembered(before: Pod, now: Pod) -> Pod:
-    """Return the newer view of a pod, including what only the older view shows: the sandbox died
+    """Return the newer view of a pod. It is corrected if the older view shows that the sandbox died
     while the main container was still running. When that container ends, its exit code means
     neither success nor failure. This applies until the container starts again.
     """
@@ -102,8 +102,8 @@ def _died_under_it(status: Body, main: Body) -> bool:
     last = containers.start_time(main)
     if containers.exit_code(main):
         # A pod without an address has no usable sandbox: after a reboot, the new sandbox may be
-        # ready before its address is known. An end of the container that the kubelet did not
-        # observe also means that the old sandbox has died.
+        # ready before its address is known. If the kubelet did not observe the end of the
+        # container, the old sandbox has died, too.
         if not status.get("podIP") or containers.is_unobserved_end(
             containers.last_end({}, status, main)
         ):

@@ -12,8 +12,8 @@ Body = Mapping[str, Any]
 
 # The part that is common to all messages of `group_message` about a gang.
 IN_GROUP = "has no room for at least"
-# Parts of the messages about pods that only wait for other pods of their gang: those of Kubernetes
-# (see above), Volcano, and Coscheduling.
+# Parts of the messages about pods that only wait for other pods of their gang. Kubernetes (see
+# above), Volcano and Coscheduling have different messages for this.
 _OF_OTHERS = (
     IN_GROUP,
     "pod group is not ready",

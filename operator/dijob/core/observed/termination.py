@@ -103,6 +103,6 @@ def held_by(finalizers: Iterable[str]) -> str:
 
 
 def list_names(given: tuple[str, ...]) -> str:
-    """Return a text with the first names (at most NAMED), and with the number of the others."""
+    """Return a list of the names as text. After NAMED names, it says only how many more follow."""
     more = len(given) - NAMED
     return ", ".join(given[:NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -31,12 +31,12 @@ class MadeWith:
 
     `main` is the name of its main container ("": unknown). `image` is the image of that container
     ("": the image proves nothing about other pods, see made.py). `reads` are the operator's
-    annotations that its spec refers to; these are written together with a peer list. `restartable`:
-    its launcher can restart the process in place. `confirmable`: after a failure, its launcher
-    waits until the failure is counted. `grace` is how many seconds its launcher waits for the
-    process to exit. `has_others`: it has containers other than the main one. `sidecars`: some
-    containers always restart. `probed` are the containers that the kubelet kills if a probe or a
-    postStart hook fails. `foreign`: it lacks what every pod of a rank has, so the operator cannot
+    annotations that the pod's spec refers to. These are written together with a peer list.
+    `restartable`: its launcher can restart the process in place. `confirmable`: after a failure,
+    its launcher waits until the failure is counted. `grace` is how many seconds its launcher waits
+    for the process to exit. `has_others`: it has containers other than the main one. `sidecars`:
+    some containers always restart. `probed` are the containers that the kubelet kills if a probe or
+    a postStart hook fails. `foreign`: it lacks what every pod of a rank has, so the operator cannot
     have created it. `image_volumes` contains an (image, name) pair for each image volume.
     `channel_key` is the key with which its launcher and the operator authenticate each other; "":
     the pod has a gate instead. `engine` is the engine that its job had when the pod was created,
@@ -77,8 +77,8 @@ class Placement:
     node is reachable). `eviction_seconds` is the number of seconds after which Kubernetes then
     evicts the pod (None: never). `disrupted`: the cluster has terminated it, or has selected it for
     termination. `node_lost`: the cluster has deleted it because its node is lost. If it is being
-    deleted, `termination` says why it still exists. `conditions` are the conditions that not every
-    pod has, such as "DisruptionTarget=True".
+    deleted, `termination` says why it still exists. `conditions` are the pod's conditions as text,
+    such as "DisruptionTarget=True". The conditions that every pod has are left out.
     """
 
     created: str = ""
@@ -372,9 +372,9 @@ class Observed:
     """Everything that the decisions of a reconciliation are based on, apart from the job itself.
 
     From the watches: `pods` maps ranks to pods. `unranked` are the job's pods without a rank (its
-    own Redis server, and pods of tasks that had other names before a suspension). `existing` are
-    its other watched objects, as "service/x". `routes` maps the names of its Services to their
-    routes.
+    own Redis server, and pods of tasks that had other names before a suspension). `existing` names
+    the other watched objects of the job, in the form "service/x". `routes` maps the names of the
+    job's Services to their routes.
 
     From the operator's memory (controller/observe/memory.py), which a new operator has to rebuild:
     `rejections` maps an object ("pod/x-0", "service/x") or a change (changes.py) to its last

@@ -32,7 +32,8 @@ VARIABLES: Final = {
 # If a pod restarts repeatedly, the operator terminates the pod by setting a deadline, so that its
 # logs are kept. A deletion would remove the logs. Writing the pod's status would keep them, too,
 # but the permission to write it would apply to all pods. The kubelet reports this deadline,
-# although the user has not set it. The text below explains the deadline on the pod itself.
+# although the user has not set it. So the operator also adds an explanation to the pod: an
+# annotation with the text below.
 ENDED = (
     "The job has failed. The operator ended this pod through activeDeadlineSeconds so that its logs"
     " are kept. Therefore the kubelet reports DeadlineExceeded, and ContainerStatusUnknown for a"

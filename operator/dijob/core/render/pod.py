@@ -154,8 +154,8 @@ def _starts_launcher(job: DIJob, member: GangMember) -> bool:
 def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: GangMember, channel: str) -> None:
     """Add environment, port and launcher to the main container. Also add a readiness probe if the
     command reveals the program's port, or if the launcher waits for the peer list in this
-    container. `channel` is the value of the launcher's variable DIJOB_CHANNEL; "": the pod has a
-    gate. `spec` and `main` are copies, which this function modifies.
+    container. `channel` is the value of the launcher's variable DIJOB_CHANNEL. If the pod has a
+    gate, `channel` is "". `spec` and `main` are copies, which this function modifies.
     """
     gang = gang_of(job)
     command = job.pod_set_of(member.rank).command

@@ -199,9 +199,9 @@ def _running_fact(ctx: Context) -> Fact:
 
 
 def _all_run(ctx: Context) -> str:
-    """Return a text that says how many ranks are running. As long as no rank has finished, the text
-    also contains the failures so far. Otherwise, it also says which ranks have finished, when the
-    last of these did, and what ends the job.
+    """Return a message that says how many ranks are running. As long as no rank has finished, the
+    message also contains the failures so far. Otherwise, it also says which ranks have finished,
+    when the last of these did, and what ends the job.
     """
     world, wish = ctx.world, ctx.world.gang.size
     done = [rank for rank in sorted(world.succeeded) if rank < world.size]

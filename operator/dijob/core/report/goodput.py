@@ -83,8 +83,8 @@ def begin_count(status: Status, created: str, now: datetime) -> Goodput | None:
     figures, since = Goodput(), created
     if status.phase:
         # An older version of the operator has written the status. If the job is running, its time
-        # is counted from the moment when all its ranks became Ready. How it spent the time before
-        # is unknown.
+        # is counted from the moment when all its ranks became Ready. It is unknown how the job
+        # spent the time before that moment.
         activity = _next_activity(status, status, figures, waits=False)
         peers = find_condition(status, PeersReady) if activity is Activity.RUNNING else None
         figures = figures.model_copy(update={"activity": activity})

@@ -63,8 +63,9 @@ class Milestones:
 
 def find_milestones(meta: Metadata, old: Status, new: Status, now: datetime) -> Milestones:
     """Return the transitions between two stored statuses."""
-    # Running is latched, so it becomes True again only after all ranks have restarted. That is a
-    # recovery rather than a start, unless the job was suspended in between.
+    # Running stays True as long as any rank may be running with a correct peer list. So if Running
+    # becomes True again, all ranks have restarted. That is a recovery rather than a start, unless
+    # the job was suspended in between.
     begun = is_true(new, Running) and not is_true(old, Running)
     started = _is_start(old) if begun else False
     return Milestones(
@@ -96,8 +97,8 @@ def _is_start(old: Status) -> bool:
 
 
 def _recovery_seconds(old: Status, new: Status, now: datetime) -> float | None:
-    """Return the seconds since the first rank became unready if the change ends a recovery from a
-    loss, else None.
+    """Return how many seconds a recovery from a loss took, counted from when the first rank became
+    unready. Return None if the change does not end such a recovery.
     """
     before, loss = find_condition(old, PeersReady), new.last_renewal
     back = is_true(new, PeersReady) and not is_true(old, PeersReady)

@@ -11,7 +11,7 @@ from dijob.core.membership.failures import was_excused
 from dijob.core.observed.views import Pod
 from dijob.reasons import AddressesReady
 
-# The reasons for losses that a failed program caused.
+# If a loss has one of these reasons, a failure of a program caused it.
 FAILURES = (
     AddressesReady.PodFailed.name,
     AddressesReady.FailurePolicy.name,

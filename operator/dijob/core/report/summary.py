@@ -105,8 +105,8 @@ def _is_problem(condition: Condition | None) -> bool:
 
 class Pressure(Enum):
     """How soon a status change must be written. When many jobs start at the same time, the control
-    plane limits how fast they start. So a change that is not needed at once waits, and is merged
-    with the next ones (docs/decisions/022).
+    plane limits how fast they start. So a change that is not urgent is written later, together
+    with the changes that follow it (docs/decisions/022).
     """
 
     AT_ONCE = auto()
@@ -257,8 +257,8 @@ def _scaled_events(old: Status, new: Status) -> tuple[Event, ...]:
 def _ignored_events(old: Status, new: Status) -> tuple[Event, ...]:
     """Return the event for a new size of a job that has ended.
 
-    The API server accepts this change, because autoscalers would repeat a change that it rejects
-    (docs/decisions/016).
+    The API server accepts this change. If it rejected the change, autoscalers would repeat it again
+    and again (docs/decisions/016).
     """
     if not old.ended or not old.desired or old.desired == new.desired:
         return ()

@@ -174,9 +174,10 @@ def larger_workload(job: DIJob, new: CreateWorkload, digest: str, options: Optio
 
 
 def growth_probe(job: DIJob) -> Manifest:
-    """Return a test Workload. Kueue's response to it shows whether Kueue can replace the Workload
-    of a job with a larger one. If it can, its webhook rejects the test Workload, because an elastic
-    Workload cannot have a `minCount`. The test Workload is only sent as a dry run.
+    """Return a test Workload. Kueue's response to it shows whether Kueue can replace a job's
+    Workload with a larger Workload. If Kueue can do this, its webhook rejects the test Workload,
+    because an elastic Workload cannot have a `minCount`. The test Workload is only sent as a dry
+    run.
     """
     template = {"spec": {"containers": [{"name": "probe", "image": "probe"}]}}
     return {

@@ -68,8 +68,8 @@ class Membership:
 
 @dataclass(frozen=True)
 class EngineRow:
-    """One engine. An engine has at most one object per job. Whenever the job starts, its object is
-    created. The object exists until the job is suspended.
+    """One engine. An engine has at most one object per job. This object is created each time the
+    job starts, and exists until the job is suspended.
 
     `kind` is the kind of this object ("": the engine has none), `plural` its resource, and `api`
     the API version that the cluster must serve. `manifest` returns the object, given the job, the

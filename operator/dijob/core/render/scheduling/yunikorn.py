@@ -28,7 +28,8 @@ QUEUE: Final = "queue"
 GROUP: Final = "yunikorn.apache.org/task-group-name"
 # The name of the task group of a job without tasks.
 RANKS: Final = "ranks"
-# A placeholder finds a node for the real pod only if it has the same constraints.
+# A placeholder must have the same constraints as the real pod. Otherwise, it may hold a node on
+# which the real pod cannot run.
 _CONSTRAINTS: Final = ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints")
 
 
