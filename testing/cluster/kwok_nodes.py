@@ -35,7 +35,7 @@ phase: Running
 
 
 def stages() -> list[dict[str, Any]]:
-    """Return stages: a node is ready, unless its annotation says otherwise."""
+    """Return the stages that make a node ready, or not ready if it has the annotation NOT_READY."""
     is_ready: Match = {
         "key": '.status.conditions.[] | select( .type == "Ready" ) | .status',
         "operator": "In",

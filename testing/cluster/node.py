@@ -74,8 +74,9 @@ class Node:
         return self.state / self.name / "var/lib/containerd"
 
     def connect(self, nodes: int) -> None:
-        """Create namespaces, cables, and routes to the pods of all nodes; `nodes` is their
-        number.
+        """Create the node's namespaces and its cable, and the routes to the pods of all nodes.
+
+        `nodes` is the number of nodes.
         """
         cgroups.create(self.cgroup)
         holder = hold_node(self.state, self.name, self.plane.binaries, disk.size(self.state))

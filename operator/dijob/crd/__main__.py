@@ -22,7 +22,7 @@ class _Plain(yaml.SafeDumper):
 
 
 def generated_files() -> dict[str, str]:
-    """Return the text of each generated file by its path in the repository."""
+    """Return the text of each generated file, keyed by its path in the repository."""
     crd = crd_manifest()
     plain = yaml.dump(crd, Dumper=_Plain, sort_keys=False, width=110, allow_unicode=True)
     return {

@@ -145,11 +145,11 @@ def _clean_node(node: Schema, definitions: dict[str, Schema]) -> Schema:
 
 
 def _pod_spec(variables: int) -> Schema:
-    """Return the schema of those fields of a pod's spec that rules read.
+    """Return the schema of a pod's spec. It declares only a few fields.
 
-    The apiserver validates the other fields when the pods are created. The spec is nullable and not
-    required. So an empty `spec:` with `containers:` next to it gets only the message of the rule
-    about misplaced containers.
+    Among them are the fields that the CEL rules read. The apiserver validates the other fields when
+    the pods are created. The spec is nullable and not required. So an empty `spec:` with
+    `containers:` next to it gets only the message of the rule about misplaced containers.
     """
     return {
         "type": "object",

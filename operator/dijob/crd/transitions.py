@@ -25,8 +25,8 @@ SUSPEND_FIRST: Final = (
 ENDED: Final = (
     f"oldSelf.?status.?phase.orValue('') in ['{names.Phase.SUCCEEDED}', '{names.Phase.FAILED}']"
 )
-# CEL: whether the immutable fields may change. A suspended job has no pods that were created from
-# these fields.
+# CEL: whether normally immutable fields may change, because the job was suspended or had ended. A
+# suspended job has no pods that were created from these fields.
 UNBOUND: Final = f"oldSelf.spec.?suspend.orValue(false) || {ENDED}"
 # CEL: whether `replicas` is new or has changed in a job that has not ended. The new object must
 # have `replicas`.

@@ -2,11 +2,11 @@
 
 A client that opens thousands of connections must not block the probes of the kubelet or the
 requests of other clients. So the number of open connections is limited, in total and per address. A
-new connection is always accepted. If there are then too many connections, an old connection is
-closed instead. If the address of the new connection has too many connections, one of this address's
-connections is closed. Otherwise the address with the most connections loses one. Idle connections
-are closed before busy ones. The kubelet opens one connection for each probe, so its address never
-has the most connections.
+new connection is always accepted. If a limit is then exceeded, an old connection is closed instead.
+If the new connection exceeds the limit per address, its address loses an old connection. If only
+the total is too high, the address with the most connections loses one. Idle connections are closed
+before busy ones. The kubelet opens one connection for each probe, so its address never has the most
+connections.
 
 aiohttp does not limit the number of connections. With `keepalive_timeout`, aiohttp closes a
 connection that has not sent the complete header of a request in time.

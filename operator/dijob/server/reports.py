@@ -148,9 +148,9 @@ class Reports:
     def _put_back(self, waiting: PendingReport, due: float) -> None:
         """Schedule a report again, merged with any report that has arrived in the meantime."""
         newer = self._waiting.setdefault(str(waiting.job), waiting)
-        # A person's report has no uid, so it is assumed to be about the same job as the other
-        # report. If two uids differ, the job was deleted and created again under the same name, and
-        # the old report is dropped.
+        # A person's report has no uid. If one of the two reports has no uid, both are assumed to be
+        # about the same job. If their uids differ, the job was deleted and created again under the
+        # same name, and the old report is dropped.
         if newer.job == waiting.job or "" in (newer.job.uid, waiting.job.uid):
             since = newer.progress.model_dump(exclude_none=True)
             newer.progress = waiting.progress.model_copy(update=since)

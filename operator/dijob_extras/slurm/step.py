@@ -48,7 +48,7 @@ class SlurmStep:
 
     @property
     def plain_words(self) -> list[str]:
-        """The words of the command without quotes."""
+        """The words of the command, each with its quotes removed."""
         return [unquote_word(word) for word in self.words]
 
     def has(self, name: str) -> bool:

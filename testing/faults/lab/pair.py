@@ -107,7 +107,10 @@ async def all_run(pair: Pair) -> None:
 
 
 async def start_until(pair: Pair, number: int, fault: Callable[[], None]) -> None:
-    """Apply all jobs, and inject the fault when operator "a" sends its write number `number`."""
+    """Apply all jobs, and inject the fault when operator "a" sends its `number`-th write.
+
+    Writes to Leases do not count.
+    """
     seen, done = 0, asyncio.Event()
 
     def count(asked: Asked) -> Fault | None:

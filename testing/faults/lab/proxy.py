@@ -33,11 +33,11 @@ class Proxy:
     """Plain HTTP on the loopback interface towards the operator, TLS with the administrator's token
     towards the apiserver.
 
-    Tests set functions that inject faults: `answer` may return a fault for a request, and `delay`
-    the seconds by which to delay the request. `change` may return another body for a response that
-    is not a watch. `hide` may drop a watch event, and `retell` may replace it with others. While
-    `through` is cleared, requests and events wait in the proxy, as in an interrupted network;
-    `stall` drops them.
+    Tests set functions that inject faults. `answer` may return a fault for a request. `delay`
+    returns the number of seconds that the request has to wait in the proxy. `change` may return
+    another body for a response that is not a watch. `hide` may drop a watch event, and `retell` may
+    replace it with others. While `through` is cleared, requests and events wait in the proxy, as in
+    an interrupted network; `stall` drops them.
     """
 
     def __init__(self, access: Access, folder: Path) -> None:

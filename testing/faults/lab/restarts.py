@@ -105,7 +105,7 @@ class Crowd:
         await until_async("all passes", missing, PASSES_SECONDS, self.operator.evidence)
 
     def _others(self, audit: Audit, number: int) -> list[str]:
-        """Return the operator's writes in the namespace, except to objects of the new job."""
+        """Return the operator's writes in the namespace, except those to objects of the new job."""
         written = (write for write in audit.each() if write.namespace == self.namespace)
         return [
             f"{write.verb} {write.name}"

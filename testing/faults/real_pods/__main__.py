@@ -45,7 +45,10 @@ def arguments() -> argparse.Namespace:
 
 
 def drawn(options: argparse.Namespace, cluster: Cluster) -> tuple[int, Iterator[tuple[Fault, ...]]]:
-    """Return the seed and the waves, either drawn from the seed or read from a story."""
+    """Return the seed and the waves.
+
+    With --replay, both are read from a story. Otherwise the waves are drawn from the seed.
+    """
     if options.replay:
         lines = options.replay.read_text().splitlines()
         return story.seed_of(lines), iter(story.replayed(lines))

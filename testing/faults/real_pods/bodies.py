@@ -58,7 +58,7 @@ def bodies(shape: Shape) -> list[Body]:
         made = [_with_tasks(shape)]
     whole = made[-1]["spec"]
     whole |= spec
-    # Spread across the nodes, so that the loss of a node leaves some ranks.
+    # Spread the pods across the nodes, so that some ranks survive the loss of a node.
     for template in (whole, *whole.get("tasks", ())):
         if "template" in template:
             template["template"]["spec"] |= placed(shape.name)

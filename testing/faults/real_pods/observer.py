@@ -55,7 +55,7 @@ class Observer:
 
     def look(self) -> State:
         """Make one observation of everything."""
-        # The time is taken first. So every observed state is as new as this time, or newer.
+        # The time is taken first, so no observed state is older than this time.
         at, view = self.now, View.of(self.scene.space)
         jobs = looks.jobs(self.scene.space, self.scene.shapes, view)
         state = State(

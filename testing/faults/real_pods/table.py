@@ -36,11 +36,11 @@ class Checked:
 class Happened:
     """The results of one kind of fault.
 
-    `done` counts how often it hit its target, and `missed` how often there was none. `seconds` has
-    the recovery times, except those in `beside` and `alone`. `beside` has the recovery times in
-    waves in which another fault made Kubernetes give up on a node. For the other waves, `alone`
-    has the recovery times after faults that hit the leader while no standby was Ready. `never`
-    counts targets that never recovered.
+    `done` counts how often the fault hit its target. `missed` counts how often there was no target.
+    `seconds` has the recovery times, except those in `beside` and `alone`. `beside` has the
+    recovery times in waves in which another fault made Kubernetes give up on a node. For the other
+    waves, `alone` has the recovery times after faults that hit the leader while no standby was
+    Ready. `never` counts targets that never recovered.
     """
 
     done: int = 0
@@ -173,7 +173,7 @@ def _of_kind(kind: Kind, happened: Happened) -> Row:
 def _timed(words: str, count: str, seconds: list[float], bounds: tuple[int, int]) -> Row:
     shown = f"median <= {bounds[0]} s, max <= {bounds[1]} s"
     # The list is empty if the fault never hit a target, if its targets never recovered, or if all
-    # times of the fault are in the lists `beside` and `alone`.
+    # its recovery times are in the lists `beside` and `alone`.
     if not seconds:
         return Row(words, count, "-", shown, good=True)
     middle, most = median(seconds), max(seconds)

@@ -91,8 +91,8 @@ async def states(lane: Lane) -> dict[str, Json]:
 
 
 async def end(stage: Stage) -> End:
-    """Return the final state without faults. Two runs must agree, so that nothing random is
-    compared.
+    """Return the final state of a run without faults. Raises AssertionError if a second run ends
+    differently.
     """
 
     async def run() -> End:

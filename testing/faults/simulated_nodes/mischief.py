@@ -62,8 +62,8 @@ def reordered(dice: random.Random) -> Retell:
 
 
 def replayed(dice: random.Random, share: float) -> Retell:
-    """Deliver each event. After it, deliver the first event of the same object again, with the
-    probability `share`.
+    """Deliver each event. With probability `share`, then deliver the first event of the same object
+    again.
     """
     former: dict[str, bytes] = {}
 

@@ -25,7 +25,9 @@ class PageAccess:
     """Who may use the page, and under which host names."""
 
     auth: str
-    """How users authenticate: token or proxy. The page shows a form for a token."""
+    """How users authenticate: token or proxy. If it is token, the page shows a form in which users
+    enter their tokens.
+    """
     find_user: FindUser
     hosts: Collection[str]
     sessions: UserSessions

@@ -59,7 +59,10 @@ class UserClient(AsyncClient):
 
 @dataclass
 class SharedHub:
-    """A hub, the task that follows the cluster, and the number of streams that use it."""
+    """A hub that several streams can use.
+
+    `work` is the task that runs the hub. `streams` is the number of streams that use the hub.
+    """
 
     hub: Hub
     work: "asyncio.Task[None]"
