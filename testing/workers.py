@@ -1,9 +1,9 @@
 """Names for the clusters of several xdist workers that run at the same time.
 
 xdist kills a worker that has not ended 10 s after an interruption. But a worker may need longer if
-it is taking down a cluster, or if its test is waiting. So each worker records which clusters it may
-start. The process that started the workers then uses the hooks below, which tests/conftest.py
-imports, to remove the clusters that are left.
+it is taking down a cluster, or if its test is waiting. So each worker records the name of a cluster
+before it starts the cluster. The process that started the workers then uses the hooks below, which
+tests/conftest.py imports, to remove the clusters that are left.
 """
 
 import os

@@ -81,8 +81,8 @@ func (body fields) Get(path string) string { return gjson.GetBytes(body, path).S
 
 func (body fields) Lookup(path string) (string, bool) { return body.Get(path), body.Has(path) }
 
-// A step fails if one failure condition is met, and succeeds if all success conditions are met.
-// Otherwise it waits.
+// A step fails if any failure condition is met. If none is met, it succeeds once all success
+// conditions are met. Until then it waits.
 func byStep(success, failure labels.Requirements, body []byte) string {
 	for _, one := range failure {
 		if one.Matches(fields(body)) {

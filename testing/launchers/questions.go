@@ -130,8 +130,9 @@ func (all *players) route(address string) string {
 	return address
 }
 
-// answerQuestions serves two paths on loopback, and returns the port. GET /launchers returns what each launcher knows, keyed by
-// the uid of its pod, and the number of received lists. PUT /services sets which operators are behind which address.
+// answerQuestions serves two paths on loopback, and returns the port. GET /launchers returns the number of received lists, and
+// what each launcher knows. The launchers are identified by the uids of their pods. PUT /services sets which operators are
+// behind which address.
 func (all *players) answerQuestions() (int, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

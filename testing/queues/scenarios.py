@@ -110,7 +110,9 @@ def growing_after_partial_admission(stage: Stage) -> str:
 
 
 def label_changed_before_growth(stage: Stage) -> str:
-    """A running job does not take quota from another queue. It moves there when it restarts."""
+    """Change the queue label of a running job: the job keeps its quota, but cannot grow. After it
+    is suspended and resumed, it gets its quota from the new queue.
+    """
     stage.apply(queued_job("moves", 2, minReplicas=1, maxReplicas=4))
     stage.phase("moves", "Running")
     before = uids(stage, "moves")

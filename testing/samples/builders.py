@@ -128,7 +128,9 @@ def view(rank: int, owner: DIJob | None = None, **fields: Any) -> Pod:
 
 
 def changed(pod: Pod, **fields: Any) -> Pod:
-    """Return the pod with changed fields, named as in `view`."""
+    """Return the pod with other values in these fields. The names of the fields are the same as
+    for `view`.
+    """
     before = pod.copy.address_list
     told = AddressList(fields.pop("number", before.number), fields.pop("ips", before.text))
     pod = replace(pod, copy=replace(pod.copy, address_list=told))

@@ -42,7 +42,8 @@ class Faults:
 class Driven(Watched):
     """The operator runs for a given time only, and pods change only when the test says so."""
 
-    # Idle seconds after which the system is at rest: longer than any wait.
+    # The system is at rest when nothing has changed for more than this many seconds. The default is
+    # longer than any wait of the operator.
     patience = QUIET_SECONDS
     # How many seconds of the period were left when the operator was killed.
     left = 0.0

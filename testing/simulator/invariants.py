@@ -1,4 +1,6 @@
-"""Invariants of a job: after each step, at the start of each process, and at the end."""
+"""Invariants of a job. They are checked after each step, when a process starts in a pod, and when
+the system has come to rest.
+"""
 
 from dijob import names
 from dijob.api.status import parse_time

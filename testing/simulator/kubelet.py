@@ -158,7 +158,9 @@ class SimPod:
 
     @property
     def has_image(self) -> bool:
-        """Whether the containers can start. If there is a gate, it provides the image."""
+        """Whether the pod has its sandbox, and its image is on the node. The image is checked only
+        for the pod of a rank.
+        """
         return self.sandbox and (self.imaged or not self.ranked)
 
     def gate_opens(self) -> bool:

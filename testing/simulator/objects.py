@@ -50,7 +50,7 @@ class No(Exception):
 
 @dataclass(frozen=True)
 class Target:
-    """An object, or a collection if `name` is "". Without a namespace, the collection of all
+    """An object, or a collection if `name` is "". A collection without a namespace covers all
     namespaces.
     """
 

@@ -1,4 +1,4 @@
-"""Jobs with a queue in a simulated cluster with the stand-in for Kueue, for unit tests."""
+"""For unit tests: a simulated cluster with the stand-in for Kueue, and jobs that have a queue."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

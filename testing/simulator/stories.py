@@ -39,7 +39,7 @@ SERVER = "loses its Redis server"
 ASKS = "changes its budget"
 # Ranks above the minimum are added one after the other.
 ELASTIC_TO_RUN = TO_RUN + 2
-# A job with a queue is admitted first.
+# Before the pods of a job with a queue are created, Kueue must admit the job.
 QUEUED_TO_RUN = TO_RUN + 3
 STORIES: dict[str, tuple[Step, ...]] = {
     "starts": (),
@@ -423,8 +423,8 @@ def step(chaos: Chaos, deed: str, index: int) -> None:
 def play_with_each_kill(story: str, **shape: Any) -> None:
     """Play a story, and each variant in which the operator is killed before one of its writes.
 
-    The variants differ only after the kill, so what comes before it is played only once. Kills
-    before the first event belong to the story without events.
+    The variants differ only after the kill, so what comes before it is played only once. The
+    operator is not killed before the first event: the story without events covers these kills.
     """
     steps = {
         **STORIES,

@@ -233,7 +233,8 @@ class Judged(RuleBasedStateMachine):
                 assert status.ended, request
 
     def check_new_workload(self, request: Request) -> None:
-        """Check that a job that gets a Workload is suspended and has no Workload yet.
+        """Check the job for which the operator creates a Workload: it must be suspended, and have
+        no pods and no other Workload.
 
         The exception is a larger Workload that replaces the one with which the job runs.
         """

@@ -90,8 +90,10 @@ class Soaked:
 
 
 def slope(samples: Sequence[Sample], since: float) -> float:
-    """Return the growth in MB per hour since `since` (in seconds), by least squares. It is the
-    largest growth among the processes that have lived since then; 0 if none of them has grown.
+    """Return the growth in MB per hour since `since` (in seconds), by least squares.
+
+    The growth of each process is computed separately, and the largest is returned; 0 if no process
+    has grown. A process counts only if its samples cover at least 90 % of this time.
     """
     found = [0.0]
     last = max((one.at for one in samples), default=0.0)

@@ -83,7 +83,7 @@ async def comes_back(fault: str, stage: Stage) -> Outcome:
 
 @asynccontextmanager
 async def beside(lane: Lane) -> AsyncIterator[None]:
-    """Run a second operator on the same jobs, without leader election between them."""
+    """Run a second operator on the same jobs, without leader election between the two operators."""
     options: tuple[str, ...] = ()
     log = lane.operator.log.with_suffix(".second")
     if lane.channel:

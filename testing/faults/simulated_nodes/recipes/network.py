@@ -48,8 +48,8 @@ async def cut(lane: Lane) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def told(error: dict[str, object], rejections: int, lane: Lane) -> AsyncIterator[None]:
-    """End all watches with this error. The next `rejections` watch requests get the same error as
-    their response.
+    """End all watches with this error. Then reject the next `rejections` watch requests with the
+    same error. Streaming lists are not rejected.
     """
     left = rejections
 
