@@ -61,7 +61,8 @@ OPERATOR_INPUTS = (
     "operator/dijob_extras/ui",
 )
 # Commands for users' machines. Changing them does not trigger a rebuild of the operator's image.
-# The web UI uses the client and the rest of the command line.
+# The image keeps dijob/client and the rest of dijob/cli, because the web UI imports modules from
+# both.
 NOT_OPERATOR = tuple(
     f"operator/dijob/cli/{name}" for name in ("commands", "copying", "doctor", "explain")
 )
@@ -120,7 +121,8 @@ IMAGES = {
 # The images of `make images`, in this order. py313 is built only if it is named.
 ORDER = ("launcher", "stacks", "light", "operator", "ditask")
 OF_ANY_ARCH = ("launcher", "stacks", "operator")
-# Images without a base image. They contain static programs and no Debian.
+# Images without a base image. Their programs are statically linked, and they contain no files from
+# Debian.
 STATIC = ("launcher", "stacks")
 
 

@@ -133,7 +133,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [diengine.opendilab.org]
   resources: [dijobs/status]
   verbs: [patch]
-# get: the pod to which a token is bound, and its owner. list: the addresses of a job's replicas.
+# get: the pod to which a token is bound, and the owner of this pod. list: the addresses of a job's replicas.
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list]

@@ -1,10 +1,12 @@
 """Patch for LogReduceHook (ding/worker/learner/learner_hook.py), which averages the learner's log
 over the ranks of DDP.
 
-In DI-engine 0.5.3, it moves values to the GPU whose number is the rank. A second pod has no GPU
-with that number, and a pod without GPUs has none at all. With this patch, the values are on the
-current device. LogReduceHook also rejects NumPy arrays, but LightZero's MuZero puts such arrays
-into the log. With this patch, arrays are averaged like tensors.
+In DI-engine 0.5.3, it moves values to the GPU whose number is the rank. A second pod usually
+has no GPU with that number, because each pod numbers its GPUs from 0. In a pod without GPUs, this
+always fails. With this patch, the values are on the current device.
+
+LogReduceHook also rejects NumPy arrays, but LightZero's MuZero puts such arrays into the log. With
+this patch, arrays are averaged like tensors.
 """
 
 from __future__ import annotations

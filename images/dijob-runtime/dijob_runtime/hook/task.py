@@ -18,7 +18,7 @@ from dijob_runtime.world import PodWorld
 
 
 def patch(module: ModuleType) -> None:
-    """Replace the exit of the task's context, and watch the log for progress."""
+    """Replace `__exit__` of DI-engine's class Task, and watch the log for progress."""
     if PodWorld.read() is not None:
         known: Any = module
         known.Task.__exit__ = _quiet_after_failure(known.Task.__exit__)
