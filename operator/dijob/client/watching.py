@@ -130,7 +130,7 @@ async def _stream_events(
     version: str,
     retries: Retries,
 ) -> AsyncGenerator[Json]:
-    """Start a watch at the resourceVersion `version`, and yield its events until it ends.
+    """Start a watch, and yield the events after the resourceVersion `version` until the watch ends.
 
     Raises _VersionLost if a new list is needed, and ValueError if the response is not a stream of
     events.

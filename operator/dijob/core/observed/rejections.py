@@ -102,7 +102,7 @@ def of_creation(
 
     With 400 and 422 the object is invalid, unless a policy or a webhook has rejected it. A policy
     or a webhook may accept the same object later. After 403, 429 or 5xx, the API server may accept
-    the same object later. (Causes of 403 are an exceeded quota, and a missing service account,
+    the same object later. (Causes of 403 include an exceeded quota, and a missing service account,
     priority class or runtime class.) In all these cases, the creation is retried after 1, 2, 4 ...
     seconds, to which `spread` adds jitter.
     """
