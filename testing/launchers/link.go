@@ -7,7 +7,8 @@ import (
 	"dijob-launcher/internal/channel"
 )
 
-// open starts the channel of one launcher process. The channel stays connected to the operator until it is closed.
+// open starts the channel of one launcher process. Until the channel is closed, it reconnects whenever it loses its
+// connection to the operator.
 func open(all *players, p pod, state channel.State) *channel.Channel {
 	words, dialer := p.channel(), channel.Dialer()
 	// The operator accepts a report only from the pod's own address, which is a loopback address here.

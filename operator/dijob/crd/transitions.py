@@ -25,8 +25,9 @@ SUSPEND_FIRST: Final = (
 ENDED: Final = (
     f"oldSelf.?status.?phase.orValue('') in ['{names.Phase.SUCCEEDED}', '{names.Phase.FAILED}']"
 )
-# CEL: whether normally immutable fields may change, because the job was suspended or had ended. A
-# suspended job has no pods that were created from these fields.
+# CEL: whether the job was suspended or had ended. The rules for immutable fields then do not apply.
+# A suspended job has no pods that were created from these fields. If the job had ended, the
+# separate rule rejects the change.
 UNBOUND: Final = f"oldSelf.spec.?suspend.orValue(false) || {ENDED}"
 # CEL: whether `replicas` is new or has changed in a job that has not ended. The new object must
 # have `replicas`.

@@ -93,7 +93,8 @@ def slope(samples: Sequence[Sample], since: float) -> float:
     """Return the growth in MB per hour since `since` (in seconds), by least squares.
 
     The growth of each process is computed separately, and the largest is returned; 0 if no process
-    has grown. A process counts only if its samples cover at least 90 % of this time.
+    has grown. A process counts only if its samples cover at least 90 % of the time from `since` to
+    the last sample of all processes.
     """
     found = [0.0]
     last = max((one.at for one in samples), default=0.0)

@@ -61,7 +61,8 @@ class UserClient(AsyncClient):
 class SharedHub:
     """A hub that several streams can use.
 
-    `work` is the task that runs the hub. `streams` is the number of streams that use the hub.
+    `work` is the task with which the hub follows the cluster. `streams` is the number of streams
+    that use the hub.
     """
 
     hub: Hub
