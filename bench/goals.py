@@ -1,6 +1,6 @@
 """The goals of the benchmark, and whether the measured figures reach them.
 
-Most goals are ratios between entrants of one run, because seconds differ between machines.
+Most goals are ratios between entrants of one run, because times differ between machines.
 """
 
 import statistics

@@ -120,7 +120,7 @@ def cpu_table(tables: Tables) -> str:
 
 
 def writes_table(tables: Tables) -> str:
-    """Return the writes per job of each entrant's own user, by verb and resource."""
+    """Return each entrant's own writes per job, by verb and resource."""
 
     def each(shape: Shape, result: Result) -> str:
         # The most frequent first; by name among equals, so that the table is stable.

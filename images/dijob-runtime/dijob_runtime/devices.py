@@ -19,7 +19,7 @@ def is_without_gpu() -> bool:
 
 
 def find_device() -> Any:
-    """Return torch's name of the current device: the number of the GPU, or "cpu"."""
+    """Return torch's name for the current device: the number of the GPU, or "cpu"."""
     import torch
 
     return "cpu" if is_without_gpu() else torch.cuda.current_device()

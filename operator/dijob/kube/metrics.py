@@ -17,8 +17,8 @@ API_SECONDS = Histogram(
     "dijob_api_request_duration_seconds",
     "Time from a request until the response begins, or until the client gives up. The time in"
     " webhooks is included. Watches are not measured, nor are the requests that kopf makes to list"
-    " and watch DIJobs. The method LIST is a GET of a collection. The values of the label kind are"
-    " resource names, as in RBAC.",
+    " and watch DIJobs. The method LIST is a GET of a collection. The values of the label"
+    ' "kind" are resource names, as in RBAC.',
     ["method", "kind"],
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
     registry=None,

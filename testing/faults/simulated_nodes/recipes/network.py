@@ -282,7 +282,7 @@ RECIPES = (
     _same("reordered", "watch events arrive in another order", partial(retold, "reordered")),
     _same(
         "replayed",
-        "after half of the events, the first event of the same object arrives again",
+        "half of the watch events are followed by a repeat of the first event of their object",
         partial(retold, "replayed"),
     ),
     _same("dropped", "half of the watch events are lost for 10 s, then ERROR 410", dropped),

@@ -159,7 +159,7 @@ RECIPES = (
     Recipe(
         "T19",
         "crowd",
-        f"the operator starts among {CROWD} jobs with {CROWD * RANKS} pods",
+        f"the operator starts when {CROWD} jobs with {CROWD * RANKS} pods already exist",
         "seconds to a new job's first pod",
         10,
         crowd,

@@ -293,9 +293,9 @@ async def walks(stage: Stage) -> Outcome:
         if died := lane.operator.died():
             counts.wrong.append(died)
     seen = (
-        f"{counts.walks} sequences: {counts.valid} valid edits, and"
-        f" {counts.refused + counts.told} invalid edits: {counts.refused} were rejected, and"
-        f" {counts.told} were stored and reported"
+        f"{counts.walks} sequences with {counts.valid} valid and"
+        f" {counts.refused + counts.told} invalid edits; of the invalid edits, {counts.refused}"
+        f" were rejected, and {counts.told} were stored and reported"
     )
     return Outcome(len(counts.wrong), seen, tuple(counts.wrong))
 
