@@ -126,8 +126,8 @@ def _enum_option(
     "engine",
     default=Engine.NONE,
     help=(
-        "The engine that gives nodes to the ranks of a job at the same time, for jobs whose"
-        " spec.scheduling names no engine."
+        "The engine for jobs whose spec.scheduling names no engine. An engine gives nodes to the"
+        " ranks of a job as a group. None: each pod is scheduled on its own."
     ),
 )
 @click.option(

@@ -341,7 +341,7 @@ class EngineTraits:
 
 
 class Engine(StrEnum):
-    """The scheduler, or the queue, that gives nodes to the ranks of a job at the same time
+    """The scheduler, or the queue, that gives nodes to the ranks of a job as a group
     (core/render/scheduling). None: each pod is scheduled on its own.
     """
 

@@ -143,8 +143,8 @@ class _ProgressFile:
             if self._started:
                 return
             self._started = True
-        # The finalizer is needed for Python before 3.13. In these versions, a process that
-        # multiprocessing has forked calls finalizers, but no atexit functions.
+        # The finalizer is needed for Python before 3.13. In these versions, a process that was
+        # forked by multiprocessing runs finalizers, but no atexit functions.
         atexit.register(self.write)
         Finalize(None, self.write, exitpriority=0)
         # If no thread can be started, the newest values are written when the process exits.

@@ -84,9 +84,9 @@ class _Reporter:
             if self._started:
                 return
             self._started = True
-        # The finalizer is needed for Python before 3.13. In these versions, a process that
-        # multiprocessing has forked calls finalizers, but no atexit functions. If `send` runs
-        # twice, the second call has nothing to send.
+        # The finalizer is needed for Python before 3.13. In these versions, a process that was
+        # forked by multiprocessing runs finalizers, but no atexit functions. If `send` runs twice,
+        # the second call has nothing to send.
         atexit.register(self.send)
         Finalize(None, self.send, exitpriority=0)
         # If no thread can be started, the newest values are sent when the process exits.

@@ -74,8 +74,8 @@ def bypass_problem(pod_set: PodSet, job: DIJob) -> Problem | None:
 def _own_world(command: Command, job: DIJob) -> str:
     """Return the option that keeps ditask from joining the job's ranks, or "" if there is none.
 
-    The launcher makes the same decision in the pod (its ditask/ditask.go). Options that state the
-    user's intention, such as `--topology alone`, are not reported.
+    In the pod, the launcher makes the same decision (the launcher's ditask/ditask.go). Options that
+    state the user's intention, such as `--topology alone`, are not reported.
     """
     options = command.options or {}
     decisive = ("platform", "attach-to", "topology", "mq-type")

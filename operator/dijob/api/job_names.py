@@ -1,4 +1,5 @@
-"""Rules for the names of jobs and tasks, and the nearest allowed name for an error message.
+"""Rules for the names of jobs and tasks. If a job's name is not allowed, the error message can
+suggest the allowed name that is most similar.
 
 The pods are named JOB-RANK or JOB-TASK-INDEX, and the Service has the name of the job. So a job's
 name must be valid for a Service, and the name of each pod must fit into a label.

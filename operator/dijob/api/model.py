@@ -94,7 +94,8 @@ class DIJob(Stored):
 
     @property
     def workers(self) -> int:
-        """Worker processes per pod: the field, else the command's --parallel-workers, else 1.
+        """Worker processes per pod: the number in the spec, else the command's --parallel-workers,
+        else 1.
 
         The program may start a different number (see `workers_assumed`).
         """
@@ -116,8 +117,8 @@ class DIJob(Stored):
 
     @cached_property
     def topology(self) -> Topology:
-        """Which ranks connect to which: the field, else the command's --topology, else mesh (star
-        if the spec has engineFields, as in DI-orchestrator 1.0)."""
+        """Which ranks connect to which: the spec's topology, else the command's --topology, else
+        mesh (star if the spec has engineFields, as in DI-orchestrator 1.0)."""
         if (field := self.spec.explicit("topology")) is not None:
             return Topology(field)
         # All ranks have the same topology, so any command that states a topology determines it.
@@ -138,13 +139,14 @@ class DIJob(Stored):
 
     @property
     def addressing(self) -> Addressing:
-        """The kind of addresses in the peer list: the field, unless the runtime requires names."""
+        """The kind of addresses in the peer list. If the runtime requires names, it is Hostname.
+        Otherwise, it is the value of spec.addressing."""
         named = self.spec.runtime.traits.requires_hostnames
         return Addressing.HOSTNAME if named else self.spec.addressing
 
     @property
     def queue(self) -> str:
-        """DI-engine's --mq-type: the field, else the command's option, else nng."""
+        """DI-engine's --mq-type: spec.messageQueue.type, else the command's option, else nng."""
         if self.spec.message_queue is not None:
             return self.spec.message_queue.type.value
         options = (pod_set.command.mq_type for pod_set in self.pod_sets)
@@ -160,7 +162,7 @@ class DIJob(Stored):
 
     @property
     def restart_scope(self) -> RestartScope:
-        """Which ranks restart when one is lost: the field, else the scope that the runtime
+        """Which ranks restart when one is lost: spec.restart.scope, else the scope that the runtime
         needs.
         """
         fixed = self.spec.runtime.traits.fixed_membership

@@ -199,8 +199,8 @@ class Interruption(Stored):
 
 
 class Goodput(Stored):
-    """How the job has spent its time. The seconds spent in each activity, plus the time
-    since `activitySince`, add up to the time since `since`."""
+    """How the job has spent its time. The seconds spent in all activities add up to the time
+    from `since` to `activitySince`."""
 
     since: Time = ""
     """When the counting began: at the creation of the job, or later if an older version of the

@@ -94,7 +94,7 @@ def _field_problems(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     pod, path = pod_set.pod, f"{pod_set.path}.spec"
     if pod.get("restartPolicy") not in (None, "OnFailure", "Never"):
         yield Problem(f"{path}.restartPolicy", f"is {pod['restartPolicy']}: {RESTART_MESSAGE}")
-    # dnsPolicy: None is accepted, because the template's own dnsConfig may still resolve the
+    # The dnsPolicy "None" is accepted, because the template's own dnsConfig may still resolve the
     # cluster's names.
     if spec.needs_dns and pod.get("dnsPolicy") == "Default":
         yield Problem(f"{path}.dnsPolicy", DNS_MESSAGE)

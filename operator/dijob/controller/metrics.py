@@ -37,8 +37,8 @@ LEADER = Gauge("dijob_leader", "1 if this replica is the leader, else 0.", regis
 JOBS = Gauge(
     "dijob_jobs",
     "Number of DIJobs by namespace and phase. The phase New means that the job has no status yet."
-    " The 100 namespaces with the most jobs have their own series; the namespace (others) is the"
-    " sum of the rest.",
+    " The 100 namespaces with the most jobs have their own series. All other namespaces are added"
+    ' up in the series with job_namespace="(others)".',
     ["job_namespace", "phase"],
     registry=REGISTRY,
 )

@@ -112,7 +112,9 @@ def apiserver(tmp_path: Path) -> Iterator[Apiserver]:
 
 
 def test_a_job_that_is_accepted_and_fits(apiserver: Apiserver) -> None:
-    image = "no node has dijob/ditask:0.5.3 yet: whether the registry serves it was not checked"
+    image = (
+        "no node has dijob/ditask:0.5.3 yet; explain does not check whether the registry serves it"
+    )
     assert apiserver.findings() == {
         "the cluster accepts the DIJob in namespace rl": "yes",
         "the cluster accepts a pod like test-0": "yes",

@@ -124,7 +124,7 @@ class _Unpickler(pickle.Unpickler):
 def _copy_tensor(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.numel() or tensor.layout != torch.strided:
         return tensor.detach().clone()
-    # torch asks CUDA on which GPU a tensor's memory is. This fails for a tensor without memory. So
+    # torch asks CUDA which GPU holds a tensor's memory. This fails for a tensor without memory. So
     # an empty tensor is packed as an empty view of a tensor with one element.
     return tensor.new_empty(1)[:0].view(tensor.shape)
 

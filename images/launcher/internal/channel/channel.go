@@ -252,7 +252,8 @@ func (c *Channel) Connected() bool {
 	return c.link != nil
 }
 
-// Changed receives a value after Said has changed.
+// Changed returns a channel that delivers a value when the operator has sent a new response (see Said). If the last value has
+// not been taken yet, a further response adds none.
 func (c *Channel) Changed() <-chan struct{} {
 	if c == nil {
 		return nil

@@ -9,7 +9,8 @@ import (
 // BinFolder returns the directory of these programs, an emptyDir (operator/dijob/pod.py).
 func BinFolder() string { return Variable("DIJOB_BIN_DIR", "/run/dijob/bin") }
 
-// BinFolderOf returns the directory of the program that was invoked as path.
+// BinFolderOf returns the directory of one of these programs, given the program's os.Args[0]. If this is only a name, the
+// directory is BinFolder.
 func BinFolderOf(path string) string {
 	if strings.Contains(path, "/") {
 		return filepath.Dir(path)

@@ -189,7 +189,8 @@ func (r *Report) SetIdle(now time.Time) {
 	}
 }
 
-// After returns whether the program has made progress since another report.
+// After is true if the newest progress in this report is later than the newest progress in the other report, or if there is no
+// other report.
 func (r *Report) After(other *Report) bool { return other == nil || r.moved.After(other.moved) }
 
 // Same returns whether two reports have the same values and no progress was made between them.

@@ -29,8 +29,8 @@ type readiness struct {
 	channel  *channel.Channel
 }
 
-// newReadiness returns nil if the pod has no such probe. DIJOB_READY is "PORT PROGRAM-PORT", or only "PORT" if it is not known on
-// which port the program listens. Such a program is ready when it has started.
+// newReadiness returns nil if there is no readiness probe that the launcher has to answer. DIJOB_READY is "PORT PROGRAM-PORT",
+// or only "PORT" if it is not known on which port the program listens. Such a program is ready when it has started.
 func newReadiness() *readiness {
 	ports := strings.Fields(os.Getenv("DIJOB_READY"))
 	host := os.Getenv("DI_POD_IP")

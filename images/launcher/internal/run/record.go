@@ -12,10 +12,10 @@ import (
 
 // The kubelet restarts a failed container at once. Only the operator knows whether this was the last failure that the job
 // allows, and it counts the failure a moment later. So after a failure, the restarted launcher waits until the operator
-// has counted the failure. The operator shows this by a higher number in the annotation `ends-counted`. If the job has failed,
-// the operator deletes the pod instead, and the program does not run again. After a pod has ended, Kubernetes keeps only the log
-// of its newest container. In this case, it is the log of the launcher that waited. Therefore, this launcher first repeats the
-// output of the failed program (output.go).
+// has counted the failure. When the operator counts a failure, it increases the number in the annotation `ends-counted`. If the
+// job has failed, the operator deletes the pod instead, and the program does not run again. After a pod has ended, Kubernetes
+// keeps only the log of its newest container. In this case, it is the log of the launcher that waited. Therefore, this launcher
+// first repeats the output of the failed program (output.go).
 const (
 	// If the operator does not respond, the launcher waits this long, and then starts the program anyway. Probes with the usual
 	// settings do not kill the container within this time.

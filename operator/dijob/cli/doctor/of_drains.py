@@ -103,7 +103,7 @@ def _miscounted(budget: Budget, pods: list[RankPod], evidence: Evidence) -> Find
         return None
     return problem(
         f"PodDisruptionBudget {name_of(budget)} currently allows no eviction: Kubernetes computes"
-        f" the number from {size}, but {' and '.join(causes)}",
+        f" the number of allowed evictions from {size}, but {' and '.join(causes)}",
         _REMEDY,
     )
 

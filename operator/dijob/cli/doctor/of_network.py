@@ -67,7 +67,9 @@ def _normalise_ip(ip: str) -> str:
 
 
 def check_reachability(evidence: Evidence) -> Iterator[Finding]:
-    """Check that each pod reaches the ports that it dials; the remedy names network policies."""
+    """Check that each pod reaches the ports that it dials. If one does not, the remedy names the
+    network policies that select the job's pods, if there are any.
+    """
     ranks = {pod.ip: pod.rank for pod in evidence.pods if pod.ip}
     bad = dict[tuple[str, str], list[int]]()
     count = 0

@@ -214,7 +214,8 @@ def check_proxies(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _bypasses_proxy(ip: str, no_proxy: str) -> bool:
-    """Whether no_proxy lists an address, or a network, a prefix ("10.") or "*" that covers it.
+    """Whether no_proxy covers an IP address. It does if it contains "*", the address itself, a
+    network that includes the address, or a prefix of it such as "10.".
 
     HTTP clients differ in the forms that they accept. This check accepts all of them, so that it
     does not report a proxy that is not used.
@@ -264,8 +265,8 @@ def check_interfaces(evidence: Evidence) -> Iterator[Finding]:
 def _interface_exists(chosen: str, interfaces: tuple[str, ...]) -> bool:
     """Whether NCCL finds an interface that matches `chosen`, the value of the variable.
 
-    The value has one of three forms: a list of prefixes; a list of names after "="; or a list of
-    prefixes to exclude after "^".
+    A value that begins with "=" lists whole names. A value that begins with "^" lists prefixes to
+    exclude. Any other value lists prefixes.
     """
     if chosen.startswith("^"):
         return True

@@ -48,7 +48,8 @@ from dijob.names import Engine
 Data = dict[str, Any]
 
 SECONDS: Final = 15
-# Replaces the uid's placeholder in dry runs: the API server could reject its angle brackets.
+# Dry runs contain this uid instead of the placeholder, because the API server could reject the
+# placeholder's angle brackets.
 _UID: Final = "00000000-0000-0000-0000-000000000000"
 # These HTTP statuses mean that the pod would be rejected in every namespace, not just in this one.
 _INVALID: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)

@@ -73,7 +73,7 @@ def _judge(use: ImageUse, places: Sequence[NodeRoom]) -> FitFinding:
     if use.policy == NEVER:
         return _judge_without_pull(use, having, places)
     if not having:
-        text = f"no node has {use.image} yet: whether the registry serves it was not checked"
+        text = f"no node has {use.image} yet; explain does not check whether the registry serves it"
         return FitFinding(UNKNOWN, text)
     text = f"{having} of {nodes} that can run the pods have {use.image}"
     if use.policy == ALWAYS:
@@ -83,7 +83,7 @@ def _judge(use: ImageUse, places: Sequence[NodeRoom]) -> FitFinding:
         )
         return FitFinding(UNKNOWN, f"{text}; {why}")
     if having < len(places):
-        why = "whether the registry serves it to the other nodes was not checked"
+        why = "explain does not check whether the registry serves it to the other nodes"
         return FitFinding(UNKNOWN, f"{text}; {why}")
     return FitFinding(YES, text)
 

@@ -40,10 +40,10 @@ def _at(part: TimePart, spent: TimeSpent) -> str:
 
 
 def format_report(spent: TimeSpent, created: str) -> str:
-    """Return the table of the parts of the job's time, followed by the sentence about them."""
+    """Return a table of how the job spent its time, followed by the goodput as a sentence."""
     parts = divide_time(spent)
     shares = share_percent(parts)
-    # The running time is always shown, because the goodput is its share of the total.
+    # The running time is always shown, because its share of the total is the goodput.
     rows = [
         (part.label, str(part.seconds), f"{share} %", part.began, part.ranks)
         for part, share in zip(parts, shares, strict=True)

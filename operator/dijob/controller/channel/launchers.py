@@ -188,7 +188,7 @@ class Launchers:
         _deliver(known)
 
     def await_progress(self, pods: Iterable[Pod]) -> None:
-        """For each program that has made no progress yet, call `on_change` when it first does."""
+        """Call `on_change` at the first progress of each program that has made none so far."""
         for pod in pods:
             known = self._of(pod)
             known.awaited = known.moved is None

@@ -32,8 +32,8 @@ log = logging.getLogger(__name__)
 
 # Interval at which the operator checks, for all jobs together, whether the cluster serves an API.
 UNSERVED_SECONDS = 60.0
-# While ranks lack a pod or a node, the interval between two reads doubles from the first of these
-# values to the second.
+# The shortest and the longest interval between two reads while ranks lack a pod or a node. The
+# interval doubles with each read until it is the longest.
 READ_AGAIN_SECONDS = (10.0, 300.0)
 
 

@@ -30,7 +30,8 @@ READ_AT_ONCE = 3
 # The limit of a read. A pod rarely has more events, because the kubelet counts repeats in one
 # event.
 MOST_EVENTS = "50"
-# First and longest back-off in a namespace in which the operator has no permission to read events.
+# The shortest and the longest back-off in a namespace in which the operator has no permission to
+# read events.
 CLOSED_SECONDS = (10.0, 300.0)
 
 

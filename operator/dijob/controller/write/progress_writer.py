@@ -128,7 +128,8 @@ class ProgressWriter:
             try:
                 await self._write(uid)
             except Exception:
-                # An unexpected error in the progress of one job must not stop the operator.
+                # An unexpected error while the progress of one job is written must not stop the
+                # operator.
                 log.exception("failed to write the progress of the DIJob with the uid %s", uid)
                 self._known.pop(uid, None)
 

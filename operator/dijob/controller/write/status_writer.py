@@ -211,9 +211,9 @@ class StatusWriter:
 
 
 def _drop_invalid_field(body: Mapping[str, Any]) -> dict[str, None]:
-    """Return a patch that removes an invalid field which DI-orchestrator left in a status: an empty
-    object in place of a list. Before Kubernetes 1.33, the apiserver rejects any status write while
-    the field is there.
+    """Return a patch that removes an invalid field from a status. DI-orchestrator has stored an
+    empty object there instead of a list. Before Kubernetes 1.33, the apiserver rejects any status
+    write while the field is there.
     """
     given = (body.get("status") or {}).get(names.REPORTED)
     return {names.REPORTED: None} if isinstance(given, Mapping) else {}

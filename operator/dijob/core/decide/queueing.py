@@ -150,8 +150,10 @@ def workload_is_missing(ctx: Context) -> bool:
 
 
 def is_outdated(ctx: Context) -> bool:
-    """Whether the Workload of a waiting job must be replaced: it was created from another version
-    of the job, or to replace a smaller Workload. A Workload that replaces a smaller one has no
+    """Whether the Workload of a waiting job is unsuitable, so that the job needs a new one.
+
+    It is unsuitable if it was created from another version of the job. If the job has a minimum,
+    it is also unsuitable if it was created to replace a smaller Workload. Such a Workload has no
     minimum, so Kueue would admit either all of its pods or none.
     """
     seen = ctx.observed.queue
@@ -307,7 +309,7 @@ def _reclaimable(ctx: Context, found: Workload) -> Mapping[str, int]:
 
 
 def _is_gone(ctx: Context, rank: int) -> bool:
-    """Whether a succeeded rank no longer uses a node. A sidecar may still run in its pod."""
+    """Whether a succeeded rank no longer uses a node. A sidecar may still be running in its pod."""
     pod = ctx.world.pods.get(rank)
     return pod is None or pod.finished
 

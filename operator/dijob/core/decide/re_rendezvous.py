@@ -18,7 +18,7 @@ from dijob.reasons import AddressesReady
 
 
 def failure_loss(ctx: Context) -> Loss | None:
-    """Return the loss of the ranks that restart because of a new failure.
+    """Return a Loss with the ranks that restart because of a new failure.
 
     If the failure policy's action is RestartJob, all ranks restart. Otherwise, the group of a
     failed rank restarts. Return None if there is no such failure, or if no rank has started.
@@ -36,7 +36,7 @@ def failure_loss(ctx: Context) -> Loss | None:
 
 
 def _group_loss(ctx: Context) -> Loss | None:
-    """Return the loss of the groups in which a rank has failed. A group that is already restarting
+    """Return a Loss with the groups in which a rank has failed. A group that is already restarting
     does not restart again. A rank that has not joined its group yet restarts alone.
     """
     world, pods = ctx.world, ctx.world.pods
@@ -71,7 +71,7 @@ def describe_rule(ctx: Context, rank: int) -> str:
 
 
 def size_change_loss(ctx: Context) -> Loss | None:
-    """Return the loss of the ranks that must restart because of a resize; None if there are none.
+    """Return a Loss with the ranks that must restart because of a resize; None if there are none.
 
     A rank must restart if its program cannot gain or lose members while it runs.
     """
@@ -89,7 +89,7 @@ def size_change_loss(ctx: Context) -> Loss | None:
 
 
 def _group_size_change(ctx: Context) -> Loss | None:
-    """Return a loss if the size of a running group changes while other ranks restart; else None.
+    """Return a Loss if the size of a running group changes while other ranks restart; else None.
 
     The next list of the restarting ranks also changes the size of this group, so the group must
     restart too. The loss includes the ranks that are already restarting.

@@ -29,8 +29,8 @@ WAITING_PERCENT = 90
 class Standstill:
     """The time since the last progress of a job whose ranks are all Ready.
 
-    `seconds` is the time since `since`, and `iteration` the last iteration that was reported.
-    `known`: the status already contains a stall that began at that time. `moved`: the training has
+    `seconds` is how long ago `since` was. `iteration` is the last iteration that was reported.
+    `known`: the status already contains a stall that began at `since`. `moved`: the training has
     made progress since all ranks became Ready. `direct`: the launchers of all ranks are connected,
     so a lack of reports means that the programs make no progress.
     """

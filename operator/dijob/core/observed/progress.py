@@ -12,7 +12,7 @@ from typing import Any
 
 # JSON parsers represent integers up to this number exactly.
 MOST_COUNT = 2**53
-# The launcher sends at most this many bytes (its stacks/stacks.go).
+# The launcher sends at most this many bytes (the launcher's stacks/stacks.go).
 MOST_STACK = 4096
 
 

@@ -66,7 +66,7 @@ func (p *Pod) Writes(t *testing.T, name, text string) string {
 	return path
 }
 
-// Sets sets environment variables for the rest of the test.
+// Sets gives environment variables new values for the rest of the test.
 func Sets(t *testing.T, variables map[string]string) {
 	t.Helper()
 	for name, value := range variables {
