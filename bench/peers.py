@@ -151,12 +151,12 @@ def train(entrant: Entrant, cluster: Cluster, results: Results, figure: str) -> 
 
 
 def reached(pods: Pods) -> float:
-    """Return when the target was reached; 0 if it was not."""
+    """Return the time at which the target was reached; 0 if it was not."""
     return max((each.reached or 0.0 for each in pods.trained().values()), default=0.0)
 
 
 def evaluated(pods: Pods) -> float:
-    """Return when a rank had its first evaluation; 0 if none had."""
+    """Return the time at which a rank had its first evaluation; 0 if none had."""
     return max((each.evaluated or 0.0 for each in pods.trained().values()), default=0.0)
 
 

@@ -225,7 +225,9 @@ class Sources:
         yield from ((ADDRESSED, at) for at in answers("patch", "pods/status", KUBELET, shown)[-1:])
 
     def _received(self, name: str) -> list[float]:
-        """Return when the launcher of a pod received its newest peer list. A plain pod has none."""
+        """Return the time at which the launcher of a pod received its newest peer list. A plain pod
+        has no peer list.
+        """
         if not self._newest(name, lambda pod: bool(pod["metadata"].get("ownerReferences"))):
             return []
         return _floats([self.space.execute(name, "stat", "-c", "%.Y", RECEIVED)])
@@ -239,8 +241,8 @@ class Sources:
         )
 
     def _shown(self, name: str, wanted: Callable[[Body], bool]) -> float:
-        """Return when the watch first showed the newest pod of this name in the wanted state; 0 if
-        it has not.
+        """Return the time at which the watch first showed the newest pod of this name in the wanted
+        state; 0 if it has not.
         """
         seen = [(at, pod) for at, _, pod in self.diary.entries if pod["metadata"]["name"] == name]
         # A lost pod and its replacement have the same name; only the newest one counts.

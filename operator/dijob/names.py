@@ -128,8 +128,8 @@ LEGACY_REPLICAS: Final = "diengine/replicas"
 # DI-orchestrator's.
 REPORTED: Final = "profilings"
 
-# The history. The API server removes the header Authorization before it forwards a request to a
-# Service, so clients send their token in this header as well.
+# The history. The API server removes the Authorization header before it forwards a request to a
+# Service. So clients also send their token in the following header.
 HISTORY_TOKEN_HEADER: Final = "X-DIJob-Token"
 HISTORY_PATH: Final = "/v1/jobs"
 

@@ -38,7 +38,7 @@ def newest_last(job: Job, events: Iterable[Json]) -> Events:
 
 
 def event_time(event: Mapping[str, Any]) -> str:
-    """Return when an event last occurred, in whole seconds.
+    """Return the time at which an event last occurred, in whole seconds.
 
     The program that wrote the event may have used the old fields or those of events.k8s.io.
     """

@@ -72,7 +72,9 @@ class Latency:
     at: float = 0.0
 
     def now(self, at: float) -> float:
-        """Return the estimate for a later time."""
+        """Return the estimate at the monotonic time `at`. Without new writes, it is halved every
+        HALF_LIFE_SECONDS.
+        """
         return float(self.seconds * 0.5 ** (max(0.0, at - self.at) / HALF_LIFE_SECONDS))
 
     def after(self, seconds: float, at: float) -> "Latency":
@@ -89,7 +91,7 @@ class Budget:
     at: float = 0.0
 
     def now(self, at: float) -> int:
-        # Sums of 0.1 can be slightly less than an integer.
+        # If 0.1 is added repeatedly, rounding can make the sum slightly less than an integer.
         return int(self._saved(at) + 1e-9)
 
     def earned(self, writes: int, at: float) -> "Budget":

@@ -30,8 +30,8 @@ def _nearest_name() -> str:
     cut = f"({_NAME}.size() > {most} ? {_NAME}.substring(0, {end}) : {_NAME})"
     prefix = f"({_NAME}.matches('^[a-z]') ? '' : '{job_names.PREFIX}')"
     near = f"({prefix} + {cut}.replace('.', '-'))"
-    # _ALLOWED checks the length separately, so `near` would be inserted into it twice. The pattern
-    # below also checks the length, so `allowed` contains `near` only once.
+    # _ALLOWED is not used here. It checks the length separately, so it would have to contain `near`
+    # twice. The pattern below also checks the length, so `allowed` contains `near` only once.
     allowed = f"{near}.matches('^[a-z]([-a-z0-9]{{0,{most - 2}}}[a-z0-9])?$')"
     return f"({allowed} ? ', such as ' + {near} : '')"
 

@@ -36,9 +36,9 @@ REPLICAS_CHANGED: Final = (
 )
 # The fields in which some parts may have any content.
 _OPEN: Final = ("template", "tasks", "volumes", "networkPolicy")
-# CEL: whether the operator has reported that the spec does not match the running pods. `==` does
-# not notice some changes to a template (see _are_equal), and an older CRD accepted more such
-# changes. The user must be able to revert such a change while the job runs.
+# CEL: whether the operator has reported that the spec does not match the running pods. The rules
+# accept some changes to a template, because `==` does not notice them (see _are_equal). An older
+# CRD accepted further changes. The user must be able to revert such a change while the job runs.
 _MISMATCH: Final = (
     "(has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c,"
     f" c.type == '{Invalid.TemplateChanged.condition}' && c.status == 'True'"
@@ -176,8 +176,9 @@ def last_task_size(when: str) -> Rule:
 
 
 def one_size_changed() -> Rule:
-    """Return the rule that one request must not change `replicas` and the last task's own field to
-    different values. The operator would ignore the new value of `replicas` (api/last_task.py).
+    """Return the rule for a request that changes both `replicas` and the last task's own field. It
+    must set both to the same value. Otherwise, the operator would ignore the new value of
+    `replicas` (api/last_task.py).
     """
     last = "tasks[{0}.spec.tasks.size() - 1].replicas"
     now, was = (f"{each}.spec.{last.format(each)}" for each in ("self", "oldSelf"))

@@ -112,7 +112,8 @@ _AS_GIVEN: Final = (
     "--health-port",
     default=8081,
     show_default=True,
-    help="Port of /livez, /readyz and /metrics, which need no token (0: none).",
+    help="Port of /livez, /readyz and /metrics (0: they are not served). Requests to this port need"
+    " no token.",
 )
 @click.option(
     "--keep-days",

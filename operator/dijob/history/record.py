@@ -53,7 +53,7 @@ def mark_deleted(record: JobRecord, now: str) -> JobRecord:
 
 
 def differs_in_state(one: JobRecord | None, other: JobRecord) -> bool:
-    """Whether two records of a job differ in more than its progress."""
+    """Whether two records of a job differ in anything other than its progress."""
     if one is None:
         return True
     growing = {"curve": (), "progress": "", "goodput": None}

@@ -44,8 +44,9 @@ class _KnownJob:
     """What the recorder knows about one job.
 
     `record` is the newest record, and `stored` is the one that the store has. `logs` are the logs
-    that are not stored yet. `urgent` is true if more than the progress has changed. If only the
-    progress has changed, `due` is the earliest time of the next write (in monotonic seconds).
+    that are not stored yet. `urgent` is true if anything other than the progress has changed. If
+    only the progress has changed, `due` is the earliest time of the next write (in monotonic
+    seconds).
     """
 
     record: JobRecord

@@ -25,7 +25,8 @@ from dijob.history.store import (
     as_stored,
 )
 
-# Increase this number when the tables change, and add the statements that convert older ones.
+# Increase this number when the tables change, and add the statements that convert the tables of
+# older versions.
 _VERSION: Final = 1
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS jobs (

@@ -1,10 +1,10 @@
 """The apiserver's clock, estimated from the Date header of its responses.
 
-All times of a job are written and compared by this clock. The clocks of two operators' machines can
-differ by minutes. Suppose that one operator wrote the start time of a job, and the other operator
-compared it with its own clock after a takeover. The job could then fail before its deadline. The
-apiserver also writes the creationTimestamps, and its clock is the only one that all replicas share
-(docs/decisions/040).
+The operator takes all times of a job from this clock, and compares them with this clock. The clocks
+of two operators' machines can differ by minutes. Suppose that one operator wrote the start time of
+a job, and the other operator compared it with its own clock after a takeover. The job could then
+fail before its deadline. The apiserver also writes the creationTimestamps, and its clock is the
+only one that all replicas share (docs/decisions/040).
 """
 
 import logging
@@ -36,8 +36,8 @@ class ServerClock(Clock):
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._begun = -math.inf
-        # The smallest bounds of this period and of the previous period; inf if there was no
-        # response.
+        # The smallest bound that was measured in this period, and the smallest one that was
+        # measured in the previous period. If there was no response in a period, it is inf.
         self._least = self._least_before = math.inf
 
     def now(self) -> datetime:

@@ -120,7 +120,7 @@ class Connections:
         if now - self._warned >= WARNING_SECONDS:
             log.warning(
                 "too many connections (limits: %d in total, %d per address): closed %d since the"
-                " previous warning, the last one from %s",
+                " previous warning, most recently one from %s",
                 self.bounds.in_total,
                 self.bounds.of_one_address,
                 self._closed,

@@ -99,17 +99,17 @@ def over(means: str, remedy: str = "", *, status: bool = False) -> Entry:
 
 
 def suspended_entry() -> Entry:
-    """Return the entry that conditions about pods share while the job is suspended."""
+    """Return the entry that is shared by conditions about pods while the job is suspended."""
     return waiting("the job is suspended, see Suspended")
 
 
 def terminating_entry() -> Entry:
-    """Return the entry that conditions about pods share while the job is being deleted."""
+    """Return the entry that is shared by conditions about pods while the job is being deleted."""
     return waiting(
         "the job is being deleted, see Terminating; the message says how many pods are left"
     )
 
 
 def finished_entry() -> Entry:
-    """Return the entry that conditions about pods share once the job has ended."""
+    """Return the entry that is shared by conditions about pods once the job has ended."""
     return over("the job has ended, see Finished")

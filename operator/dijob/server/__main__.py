@@ -35,7 +35,8 @@ BOUNDS: Final = Bounds(in_total=2048, of_one_address=64, idle_seconds=60.0)
     "--health-port",
     default=8081,
     show_default=True,
-    help="Port of /livez, /readyz and /metrics, which need no token (0: none).",
+    help="Port of /livez, /readyz and /metrics (0: they are not served). Requests to this port need"
+    " no token.",
 )
 @click.option(
     "--replicas",

@@ -362,7 +362,7 @@ def test_the_quota_of_the_queue_of_kueue(
             "change the label kueue.x-k8s.io/queue-name",
             "no",
         ),
-        ((404, "404 page not found"), "the job cannot be queued (kubectl api-resources", "no"),
+        ((404, "404 page not found"), "the job cannot be queued: install Kueue", "no"),
         (status(403, "no"), "the queue team-a cannot be read", "unknown"),
     ],
     ids=["it exists", "it is not active", "it does not exist", "no Kueue", "no permission"],

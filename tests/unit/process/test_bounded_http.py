@@ -70,7 +70,7 @@ def test_one_warning_a_minute_names_the_address(caplog: pytest.LogCaptureFixture
         connections.opened("10.0.0.9", Link(), now=float(second))
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == 3
-    assert "closed 60 since the previous warning, the last one from 10.0.0.9" in lines[1]
+    assert "closed 60 since the previous warning, most recently one from 10.0.0.9" in lines[1]
 
 
 @dataclass

@@ -94,8 +94,8 @@ def until_given_back(rendezvous: Rendezvous, status: Status, timeout: int) -> fl
     world = rendezvous.world
     if not (world.no_rank_runs and (waited := _seconds_waited(rendezvous, status))):
         return None
-    # If no pod outside this job waits for a node, a release is useless. The job's own pods would
-    # take the nodes again, and a cluster autoscaler would no longer see any waiting pods.
+    # If no pod outside this job waits for a node, releasing nodes is useless. The job's own pods
+    # would take the nodes again, and a cluster autoscaler would no longer see any waiting pods.
     quota, wanted = any(rank not in world.pods for rank in waited), rendezvous.observed.room.wanted
     pods = (pod for rank, pod in world.pods.items() if rank in world.wanted and not pod.finished)
     held = any(quota or (wanted and pod.scheduled) for pod in pods)

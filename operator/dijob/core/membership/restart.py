@@ -127,8 +127,9 @@ def seconds_left(pod: Pod, observed: Observed, now: datetime) -> float:
 def unrequested_restarts(
     pods: Mapping[int, Pod], ranks: frozenset[int], last: Renewal
 ) -> frozenset[int]:
-    """Return the restarting `ranks` whose restart has not been requested yet. Their pods still have
-    the list that the `last` loss made stale, or an older list.
+    """Return those of the `ranks` for which no restart has been requested yet. All `ranks` must
+    restart because of the `last` loss. The pods of the returned ranks still have the list that this
+    loss made stale, or an older list.
     """
     had = (pod for rank in ranks if (pod := pods.get(rank)) and pod.has_list)
     return frozenset(pod.rank for pod in had if pod.copy.address_list.number <= last.list_number)

@@ -97,7 +97,8 @@ def is_counted(job: DIJob, world: World) -> bool:
 
 
 def _running_since(job: DIJob, world: World) -> datetime | None:
-    """Return when the last rank became Ready; None if a rank is not Ready, or if the job has no
+    """Return the time at which the job's activity became Running. Return None if the time without
+    progress is not being counted, for example because a rank is not Ready or the job has no
     stallSeconds.
     """
     spec, status, figures = job.spec, job.status, job.status.goodput

@@ -2,8 +2,8 @@
 
 The reason comes from the pod's raw status and from the warning events about the pod.
 
-The message must be stable. For the same problem, a kubelet alternates between two reasons, and an
-event and the status report the problem at different times. If the texts differed, the job's
+The message must be stable. A kubelet alternates between two reasons for the same problem. An event
+also reports the problem at another time than the pod's status. If the texts differed, the job's
 conditions would change and be written every few seconds.
 """
 
@@ -112,8 +112,8 @@ def _subject(spec: Body, container: Body, main: Iterable[Body]) -> str:
 
 
 def _missing_volume(spec: Body, container: Body) -> tuple[str, str] | None:
-    """Return the image and the name of the volume whose image cannot be pulled; None if the
-    container's own image cannot be pulled.
+    """Return the volume whose image cannot be pulled, as a pair (image, name of the volume). Return
+    None if there is no such volume, or if the container's own image cannot be pulled.
     """
     waiting = (container.get("state") or {}).get("waiting") or {}
     message, own = str(waiting.get("message") or ""), wanted_image(spec, container)

@@ -60,8 +60,8 @@ class Containers:
     been restarted. `ended_for` is the revision for which it was last restarted on request; 0 if it
     ended for another reason. `unrecorded`: its last termination is no longer known. `last_end` is
     its last termination, or that of another container that failed. If the status shows neither, a
-    container may still have been restarted. Unless the pod has failed, `last_end` is then the end
-    of that container, without an exit code.
+    container may still have been restarted. In this case, `last_end` is the end of the restarted
+    container, without an exit code. But if the pod has failed, `last_end` is None.
     """
 
     failures: int = 0
@@ -127,7 +127,9 @@ def has_not_started(status: Body) -> bool:
 
 
 def gate_started(status: Body) -> str:
-    """Return when the gate last started; "" if it has not, or if the time is unknown."""
+    """Return the time at which the gate last started; "" if it has not, or if the time is
+    unknown.
+    """
     gate = _gate_status(status)
     now = (gate.get("state") or {}).get("running") or _last_termination(gate) or {}
     return str(now.get("startedAt") or "")
@@ -225,13 +227,13 @@ def sidecar_names(spec: Body) -> frozenset[str]:
 
 def last_end(spec: Body, status: Body, main: Body) -> ContainerEnding | None:
     """Return how the main container last ended. If it did not end with an error but other
-    containers did, return the last termination of the first of those containers. Other containers
-    whose terminations do not count are ignored.
+    containers did, return the last termination of the first of those containers. Except for the
+    main container, a container is ignored if its terminations do not count as failures.
 
     If the status shows none of these terminations, look for a container that has been restarted,
     but whose last termination is unknown: first the main container, then the others. If there is
     such a container, return its end without an exit code. For a failed pod, return None instead,
-    because its status says more than such an end.
+    because the pod's own status says more than an end without an exit code.
     """
     every = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
     free = uncounted_containers(spec)
@@ -262,12 +264,12 @@ def renewal_of(main: Body) -> int:
 
 
 def start_time(main: Body) -> str:
-    """Return when the running container was started; "" if it is not running."""
+    """Return the time at which the running container was started; "" if it is not running."""
     return str(((main.get("state") or {}).get("running") or {}).get("startedAt") or "")
 
 
 def end_time(main: Body) -> str:
-    """Return when the container last ended; "" if it has not."""
+    """Return the time at which the container last ended; "" if it has not."""
     return str((_last_termination(main) or {}).get("finishedAt") or "")
 
 

@@ -68,9 +68,9 @@ def went_down_with_its_node(status: Body, ended: ContainerEnding | None) -> bool
 
 
 def was_ended(status: Body) -> bool:
-    """Whether a Failed pod was terminated from outside, whatever its exit code. Only then does the
-    kubelet set a reason. A pod that the kubelet marks Succeeded has ended on its own (1.34,
-    pkg/kubelet: evictPod, nodeshutdown, preemption).
+    """Whether a Failed pod was terminated from outside, whatever its exit code. The kubelet sets a
+    reason only in the status of such a pod. A pod that the kubelet marks Succeeded has ended on its
+    own (1.34, pkg/kubelet: evictPod, nodeshutdown, preemption).
     """
     return status.get("phase") == "Failed" and bool(status.get("reason") or is_targeted(status))
 

@@ -212,7 +212,7 @@ def _is_true(status: Body, kind: str) -> bool:
 
 
 def _true_since(status: Body, kind: str) -> str:
-    """Return when the condition became True; "" if it is not True."""
+    """Return the time at which the condition became True; "" if it is not True."""
     found = pod_condition(status, kind)
     return str(found.get("lastTransitionTime") or "") if found.get("status") == "True" else ""
 

@@ -95,8 +95,8 @@ def kill_cause(
 
 
 def end_before(key: End, known: Iterable[End]) -> str:
-    """Return the time of the same container's last termination before `key`; "" if `known` has no
-    earlier one.
+    """Return the time of the last termination in `known` that is earlier than the termination `key`
+    and has the same container; "" if there is none.
     """
     return max((at for *whose, at in known if whose == list(key[:2]) and at < key[2]), default="")
 
@@ -150,8 +150,8 @@ def _is_about(event: Body, container: str) -> bool:
 
 
 def _last_occurrence(event: Body) -> str:
-    """Return when the event last occurred, in whole seconds like the times of containers, so that
-    both can be compared as text.
+    """Return the time at which the event last occurred. It is in whole seconds like the times of
+    containers, so that both can be compared as text.
     """
     series = event.get("series") or {}
     at = event.get("lastTimestamp") or series.get("lastObservedTime") or event.get("eventTime")

@@ -30,10 +30,11 @@ class Workload:
     """The Workload of a job.
 
     `digest` identifies the values from which the Workload was created (render/scheduling/kueue.py).
-    `counts` and `reclaimable` map the names of pod sets to numbers of pods. `assigned` maps them to
-    their assignments; {} without a quota reservation. `updates` are the podSetUpdates of its
-    admission checks. `past_seconds` is how long it ran in earlier admissions. `replaces` is the
-    name of the smaller Workload that this one replaces when the job grows.
+    `counts` and `reclaimable` map the names of pod sets to numbers of pods. `assigned` maps the
+    names of pod sets to assignments; it is empty if there is no quota reservation. `updates` are
+    the podSetUpdates of its admission checks. `past_seconds` is how long it ran in earlier
+    admissions. `replaces` is the name of the smaller Workload that this one replaces when the job
+    grows.
     """
 
     name: str

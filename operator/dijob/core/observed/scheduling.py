@@ -108,7 +108,7 @@ def group_message(spec: Body, message: str) -> str:
 
 
 def silent_since(status: Body) -> str:
-    """Return when the pod's node became unreachable; "" if it is reachable.
+    """Return the time at which the pod's node became unreachable; "" if it is reachable.
 
     On the pods of an unreachable node, the node controller sets only the condition Ready to False,
     without a reason. A kubelet that sets Ready to False always gives a reason.

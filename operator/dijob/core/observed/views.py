@@ -353,8 +353,8 @@ class Room:
     """What is known about the capacity of the cluster.
 
     `released` are the names of pods that were deleted to free a node for a lower rank (from the
-    operator's memory). `contended`: pods of this job and of other jobs wait for a node.
-    `foreign_pods`: pods that belong to no job wait for a node.
+    operator's memory). `contended` is true if a pod of this job and a pod of another job wait for a
+    node. `foreign_pods` is true if a pod that is not part of any job waits for a node.
     """
 
     released: frozenset[str] = frozenset()

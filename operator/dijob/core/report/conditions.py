@@ -163,8 +163,8 @@ def _describe_joining(ctx: Context) -> str:
 
 
 def _describe_start(ctx: Context) -> str:
-    """Return when the job will start without the ranks that have no address yet, or "" if it waits
-    for all ranks.
+    """Return a text that says when the job will start without the ranks that have no address yet;
+    "" if it waits for all ranks.
     """
     least, window = ctx.world.gang.minimum, ctx.job.spec.gather_seconds
     if ctx.world.state is not ListState.NONE or least == ctx.world.gang.size:

@@ -31,10 +31,9 @@ def _object_fact(ctx: Context) -> Fact | None:
     if not seen.served:
         group = row.api.partition("/")[0]
         message = (
-            f"the cluster does not serve {row.kind} of {row.api}, which the engine {seen.engine}"
-            " needs, so no pod is created (kubectl api-resources"
-            f" --api-group={group} shows what it serves): {row.switch}, or suspend the job and set"
-            " spec.scheduling.engine: None"
+            f"the engine {seen.engine} needs {row.kind} of {row.api}, which the cluster does not"
+            f" serve (to check: kubectl api-resources --api-group={group}), so no pod is created:"
+            f" {row.switch}, or suspend the job and set spec.scheduling.engine: None"
         )
         return Fact(GangScheduled.NotServed, message)
     for verb in ("get ", ""):
@@ -43,8 +42,8 @@ def _object_fact(ctx: Context) -> Fact | None:
     if ignored := scheduling.dropped_field(ctx):
         return Fact(
             GangScheduled.NotSupported,
-            f"the cluster ignores {ignored}, so no pod is created: suspend the job, make the"
-            " cluster support the field or remove it, and resume the job",
+            f"the cluster ignores {ignored}, so no pod is created: suspend the job; remove the"
+            " field, or make the cluster support it; then resume the job",
         )
     return None
 

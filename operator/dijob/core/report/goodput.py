@@ -1,5 +1,5 @@
-"""Accounts for the time of a job: how many seconds it has waited, started, run and recovered, and
-what interrupted it.
+"""Accounts for the time of a job: how many seconds it has spent waiting, starting, running and
+recovering, and what interrupted it.
 
 The status contains the seconds of all past activities, and the start of the current one. So these
 figures change only when the activity changes. They are updated only when something else in the

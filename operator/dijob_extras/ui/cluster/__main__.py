@@ -69,7 +69,10 @@ class ServeOptions:
 )
 @click.option("--port", default=8080, show_default=True, help="Port of the page.")
 @click.option(
-    "--health-port", default=8081, show_default=True, help="Port of /livez and /readyz (0: none)."
+    "--health-port",
+    default=8081,
+    show_default=True,
+    help="Port of /livez and /readyz (0: they are not served).",
 )
 @click.option(
     "--host",

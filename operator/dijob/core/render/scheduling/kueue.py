@@ -36,9 +36,9 @@ API: Final = f"{names.KUEUE_GROUP}/v1beta2"
 KIND: Final = "Workload"
 PLURAL: Final = "workloads"
 NOT_SERVED: Final = (
-    f"the cluster does not serve {KIND} of {API}, so the job cannot be queued (kubectl"
-    f" api-resources --api-group={names.KUEUE_GROUP} shows what it serves): install Kueue, or"
-    f" remove the label {names.KUEUE_QUEUE}"
+    f"the cluster does not serve {KIND} of {API} (to check: kubectl api-resources"
+    f" --api-group={names.KUEUE_GROUP}), so the job cannot be queued: install Kueue, or remove the"
+    f" label {names.KUEUE_QUEUE}"
 )
 OF_WORKLOAD: Final = f"{names.KUEUE_GROUP}/workload"
 # The pod set of the job's Redis server.
@@ -130,7 +130,7 @@ def priority_reference(job: DIJob, options: Options) -> Manifest:
 
 
 def workload(job: DIJob, priority: int, options: Options) -> Manifest:
-    """Return the job's Workload. `priority` is the number of its priority class."""
+    """Return the job's Workload. `priority` is the value of the Workload's priority class."""
     spec: Manifest = {
         "queueName": queue_name(job),
         "podSets": [_pod_set(job, one, options) for one in job.pod_sets],

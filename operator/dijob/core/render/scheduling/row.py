@@ -76,8 +76,8 @@ class EngineRow:
     object's name, and how many ranks must have nodes at the same time. `count` reads this number
     from the spec of an existing object, and `resized` returns the change that sets it. `marks`
     returns what the engine adds to a pod. When the cluster stores the object, it may ignore a field
-    of the job: `dropped` returns this field and the reason ("": no field was ignored). `switch`
-    says how an administrator enables the API.
+    of the job. `dropped` returns a text that names this field and the reason, or "" if no field was
+    ignored. `switch` says how an administrator enables the API.
 
     `scheduler` is the name under which the scheduler is usually installed ("": the pods keep their
     own scheduler). `counts_succeeded`: pods that have succeeded count toward this number as long as
