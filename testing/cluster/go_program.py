@@ -34,7 +34,7 @@ def program_path(sources: Path, name: str, uses: Path | None = None) -> Path:
 
 def build_program(sources: Path, name: str, uses: Path | None = None, package: str = ".") -> Path:
     """Return the program. It is rebuilt only if its sources, or the module in this repository that
-    it uses, have changed. By default, the program is the package in the folder of its sources.
+    it uses, have changed. By default, it is built from the package in the folder `sources`.
     """
     program = program_path(sources, name, uses)
     with one_at_a_time(cache() / f"{name}.lock"):

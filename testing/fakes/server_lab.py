@@ -1,5 +1,5 @@
-"""An HTTP server for running jobs, with a simulated apiserver behind it and a clock that the test
-controls.
+"""The HTTP server that running jobs call, in front of a simulated apiserver. The test controls the
+clock.
 """
 
 import json

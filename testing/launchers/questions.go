@@ -49,7 +49,7 @@ func (all *players) replace(pods []pod) {
 	}
 }
 
-// see shows a pod to its launcher.
+// see passes a view of a pod to the pod's launcher, and starts the launcher if there is none yet.
 func (all *players) see(p sight) {
 	if len(p.channel()) != 3 {
 		return

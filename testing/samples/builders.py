@@ -178,7 +178,7 @@ def written(status: Status, seen: Observed) -> Status:
 
 
 def record(number: int, text: str) -> ListProof:
-    """Return the status's record of a list."""
+    """Return the proof of a peer list, as the operator stores it in a job's status."""
     return proof_of(AddressList(number, text))
 
 

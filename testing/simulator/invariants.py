@@ -239,7 +239,7 @@ class Watched(Judged):
         assert max(0, running - least) == min(running, budget.max_unavailable), (running, least)
 
     def check_no_budgets(self) -> None:
-        """Check that no budget is left, and that the status names none."""
+        """Check that no PodDisruptionBudget exists, and that the job's status names none."""
         assert not self.cluster.names_of(BUDGETS)
         assert not self.job.status.budgets
 

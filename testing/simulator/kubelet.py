@@ -211,7 +211,7 @@ class SimPod:
         return self.reports and waits and self.is_listed() and not (self.silent or self.done)
 
     def talk(self, operator: Launchers, loop: AbstractEventLoop) -> None:
-        """Let the launcher connect, and report the state of its program."""
+        """Let the launcher connect to the operator, and let it report the state of its program."""
         runs = self.reports and self.main.state == "running"
         if not runs or self.blocked or self.silent:
             return

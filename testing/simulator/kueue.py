@@ -1,8 +1,8 @@
 """A stand-in for Kueue: it admits Workloads that fit into its quota, and evicts Workloads.
 
-It implements what the operator depends on, in the same way as Kueue's own controllers
-(pkg/scheduler/scheduler.go, pkg/workload/evict): the conditions of a Workload, its admission, and
-the rules for changes to its status. `make kueue` runs the real Kueue.
+It implements what the operator depends on: the conditions of a Workload, its admission, and the
+rules for changes to its status. These work as in Kueue's own controllers
+(pkg/scheduler/scheduler.go, pkg/workload/evict). `make kueue` runs the real Kueue.
 """
 
 from dataclasses import dataclass

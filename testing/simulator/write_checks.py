@@ -90,7 +90,9 @@ class Judged(RuleBasedStateMachine):
         ]
 
     def run_of(self) -> str:
-        """Identify a run of the Redis server: it changes if the pod or its container restarts."""
+        """Return the identity of the Redis server's current run. The identity changes if the pod is
+        replaced, or if its container restarts.
+        """
         return "".join(f"{pod.uid} {pod.main.restarts}" for pod in self.servers())
 
     def unranked(self) -> list[SimPod]:

@@ -146,7 +146,7 @@ _AS_GIVEN: Final = (
     help="How many KiB from the end of each log are kept. 0: none.",
 )
 @click.option(
-    "--kubeconfig", type=click.Path(exists=True), help="Kubeconfig file, to run outside a cluster."
+    "--kubeconfig", type=click.Path(exists=True), help="Kubeconfig file for use outside a cluster."
 )
 @click.version_option(__version__)
 def main(kubeconfig: str | None, **options: Any) -> None:

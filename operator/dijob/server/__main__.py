@@ -52,7 +52,7 @@ BOUNDS: Final = Bounds(in_total=2048, of_one_address=64, idle_seconds=60.0)
     help="Serve the reported progress of each job as a metric.",
 )
 @click.option(
-    "--kubeconfig", type=click.Path(exists=True), help="Kubeconfig file, to run outside a cluster."
+    "--kubeconfig", type=click.Path(exists=True), help="Kubeconfig file for use outside a cluster."
 )
 @click.version_option(__version__)
 def main(

@@ -126,7 +126,7 @@ def _parse_step(line: ScriptLine) -> SlurmStep:
 
 
 def _without_srun(script: Script) -> SlurmStep:
-    """Return the only command that is not a preparation, or the whole script.
+    """Return the only command that does more than prepare the environment, or the whole script.
 
     The whole script is returned if there are several such commands, or if the only one is compound.
     """

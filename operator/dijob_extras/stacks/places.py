@@ -221,7 +221,7 @@ def _format_positions(ones: Sequence[PythonProcess]) -> str:
 
 
 def find_dump_problems(looks: Mapping[int, Look]) -> Iterable[tuple[str, list[int]]]:
-    """Return each problem that prevented a stack dump, with the ranks that have it."""
+    """Return each problem that prevented a stack dump, with the ranks where it occurred."""
     causes: dict[str, list[int]] = {}
     for rank, look in sorted(looks.items()):
         texts = [

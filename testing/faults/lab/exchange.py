@@ -52,8 +52,9 @@ class Fault:
 
 @dataclass
 class Kill:
-    """Kill the operator at its k-th write for which `about` is true; k is counted from 1. The
-    operator is killed before the write arrives, or (`after`) after the write was executed.
+    """Kill the operator at its k-th write for which `about` is true; k is counted from 1. If
+    `after` is false, the operator is killed before the write arrives at the apiserver. If `after`
+    is true, it is killed when the apiserver has executed the write.
     """
 
     k: int

@@ -52,8 +52,8 @@ class Lane:
     channel: Channel | None = None
 
     def body(self, name: str, size: int = 4, **spec: Any) -> Json:
-        """Return a DIJob. A Service gives pods a gate, so the jobs of a lane with a channel have no
-        Service.
+        """Return a DIJob. In a lane with a channel, the job has no Service: with a Service, its
+        pods would have a gate and would not use the channel.
         """
         service = {"service": "Auto"} if self.channel else {}
         return dijob(self.namespace, name, size, **{**service, **spec})

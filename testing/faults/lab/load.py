@@ -38,7 +38,7 @@ def _resident(pid: int) -> float:
 async def quiet(plane: Cluster) -> None:
     """Wait until the control plane has processed objects that were created in bulk. Its controllers
     need half a minute, and meanwhile the apiserver's watch cache lags by thousands of versions.
-    (Other tests may use it at the same time.)
+    (Other tests may use the control plane at the same time.)
     """
 
     async def busy() -> str:

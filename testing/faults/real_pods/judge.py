@@ -24,7 +24,7 @@ class Seen:
     that its launcher has started, and `envs` are the environments of all processes in its main
     container that have the job's variables. `topology` is the text of topology.json, `sockets` that
     of /proc/net/tcp and tcp6. `beat` is the number of seconds since its program last exchanged data
-    with the others, None if it never did.
+    with the programs of all other ranks, or None if it never did.
     """
 
     name: str
@@ -149,7 +149,7 @@ class Checks:
         elif self.shape.wiring is Wiring.TORCH:
             yield from self._each_with_each()
         else:
-            # The sets must be equal: an additional connection would lead to an old pod.
+            # The sets must be equal: an additional connection would be one to an old pod.
             wanted = mesh(self.ips, 1) if self.shape.wiring is Wiring.MESH else star(self.ips)
             tables = [pod.sockets for pod in self.job.pods]
             heard = listener_side(tables, self.ips, (PORT,))

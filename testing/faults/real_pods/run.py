@@ -1,4 +1,6 @@
-"""One run: waves of faults, a quiet point with all checks after each, and the final checks."""
+"""One run: waves of faults, and then the final checks. After each wave there is a quiet point, at
+which the jobs, the nodes and leftover processes are checked.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -62,8 +62,8 @@ def reordered(dice: random.Random) -> Retell:
 
 
 def replayed(dice: random.Random, share: float) -> Retell:
-    """Deliver each event. With probability `share`, then deliver the first event of the same object
-    again.
+    """Deliver each event. Then, with probability `share`, deliver the first event of the same
+    object again.
     """
     former: dict[str, bytes] = {}
 
@@ -123,14 +123,18 @@ class Shifted:
     by: timedelta
 
     def change(self, asked: Asked, body: bytes) -> bytes:
-        """Shift the times of the pods in a response (for the proxy's `change`)."""
+        """In a response, shift the times that the pods' kubelets wrote. (For the proxy's
+        `change`.)
+        """
         answer = json.loads(body)
         for pod in answer.get("items") or [answer]:
             self._shift(asked, pod)
         return json.dumps(answer).encode()
 
     def retell(self, watch: Watch, line: bytes) -> list[bytes]:
-        """Shift the times of the pod in an event (for the proxy's `retell`)."""
+        """In a watch event, shift the times that the pod's kubelet wrote. (For the proxy's
+        `retell`.)
+        """
         event = json.loads(line)
         self._shift(watch.asked, event["object"])
         return [json.dumps(event).encode()]

@@ -112,7 +112,7 @@ class ServeOptions:
     " groups are left out.",
 )
 @click.option(
-    "--kubeconfig", type=click.Path(exists=True), help="Kubeconfig file, to run outside a cluster."
+    "--kubeconfig", type=click.Path(exists=True), help="Kubeconfig file for use outside a cluster."
 )
 @click.version_option(__version__)
 def main(auth: str, kubeconfig: str | None, **given: Any) -> None:

@@ -91,7 +91,8 @@ async def beside(lane: Lane) -> AsyncIterator[None]:
         options = lane.channel.options(port)
         await lane.channel.lead_to(lane.channel.port, port)
     async with Operator(lane.proxy.kubeconfig, log, (lane.namespace,), options) as second:
-        # `reconciled` asks `lane.operator`, so this is set to the second operator during the call.
+        # `reconciled` asks `lane.operator`, so `lane.operator` is the second operator during the
+        # call.
         before = lane.operator
         lane.operator = second
         await lane.reconciled(3)

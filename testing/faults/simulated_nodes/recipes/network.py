@@ -216,8 +216,8 @@ def _for(number: str, name: str, done: str, seconds: float, fault: Fault) -> Rec
     trouble = partial(answered, fault)
     measured = partial(first_of, trouble, seconds)
     return Recipe(
-        # After 401 the operator exits and is restarted with a back-off. This takes longer than a
-        # retry.
+        # After a 401 response, the operator exits and is restarted with a back-off. This takes
+        # longer than a retry.
         number,
         name,
         done,
