@@ -176,9 +176,9 @@ def last_task_size(when: str) -> Rule:
 
 
 def one_size_changed() -> Rule:
-    """Return the rule for a request that changes both `replicas` and the last task's own field. It
-    must set both to the same value. Otherwise, the operator would ignore the new value of
-    `replicas` (api/last_task.py).
+    """Return the rule for a request that changes both `replicas` and the last task's own field.
+    Such a request must set both to the same value. Otherwise, the operator would ignore the new
+    value of `replicas` (api/last_task.py).
     """
     last = "tasks[{0}.spec.tasks.size() - 1].replicas"
     now, was = (f"{each}.spec.{last.format(each)}" for each in ("self", "oldSelf"))

@@ -37,7 +37,7 @@ class ServerClock(Clock):
         self._clock = clock
         self._begun = -math.inf
         # The smallest bound that was measured in this period, and the smallest one that was
-        # measured in the previous period. If there was no response in a period, it is inf.
+        # measured in the previous period. For a period without a response, the value is inf.
         self._least = self._least_before = math.inf
 
     def now(self) -> datetime:
