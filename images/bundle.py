@@ -44,7 +44,10 @@ def said(texts: Mapping[str, str]) -> dict[str, set[str]]:
 
 
 def checked(version: str, texts: Mapping[str, str]) -> None:
-    """Raise BuildError if files contain another version. The error lists these files."""
+    """Raise BuildError if a file does not contain `version`, or also contains a different version.
+
+    The error lists all such files.
+    """
     wrong = [
         f"{place} has {', '.join(sorted(found)) or 'none'}"
         for place, found in said(texts).items()

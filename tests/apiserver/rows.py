@@ -129,7 +129,7 @@ REFUSED: dict[str, Refused] = {
         (
             "spec.template.spec",
             "at least one container",
-            "add it to spec.template.spec.containers",
+            "add one to spec.template.spec.containers",
         ),
     ),
     "an empty pod spec": Refused(

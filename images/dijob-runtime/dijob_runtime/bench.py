@@ -88,8 +88,8 @@ def all_to_one(queue: Any, peers: int, size: int, window: int) -> None:
 
 
 def _until_answered(queue: Any, peers: int, messages: int) -> None:
-    """Wait for the acknowledgements of all peers. A peer's messages arrive in order, so any message
-    that has not arrived before the peer's acknowledgement is lost.
+    """Wait for the acknowledgements of all peers. A peer's messages arrive in order. So when
+    the acknowledgement arrives, any message of this peer that is still missing has been lost.
     """
     heard: Counter[str] = Counter()
     while heard[ACK] < peers:

@@ -105,8 +105,8 @@ def find_conflicts(world: PodWorld, given: dict[str, Any]) -> list[str]:
         "topology": ("spec.topology", world.topology),
         "mq_type": ("spec.messageQueue.type", world.mq_type),
     }
-    # If this variable is set, the job does not state the number of workers, and the operator has
-    # assumed 1.
+    # The operator sets this variable if the job does not state the number of workers. In this case,
+    # the operator assumes 1.
     if os.environ.get("DIJOB_WORKERS_ASSUMED"):
         del fields["n_parallel_workers"]
     if len(world.addresses) == 1 or world.mq_type == "redis":

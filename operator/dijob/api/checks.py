@@ -349,7 +349,8 @@ def _setting_conflicts(job: DIJob) -> Iterator[Problem]:
 
 
 def _group_problems(spec: Spec) -> Iterator[Problem]:
-    # The apiserver would reject an invalid label only when the operator creates the pods.
+    # Without this check, the apiserver would reject an invalid label later, when the operator
+    # creates the pods.
     if not re.fullmatch(GROUP_PATTERN, spec.group):
         yield Problem("spec.group", f"{spec.group!r} {GROUP_MESSAGE}")
 

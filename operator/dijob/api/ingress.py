@@ -2,8 +2,8 @@
 
 A mistake in these rules could open the job's ports, and DI-engine executes what it receives. So an
 unknown key is rejected at every depth. A misspelled selector would be an empty selector, which
-selects all pods. A rule without `from` would allow all peers. A null value is rejected for the same
-reason, because the apiserver treats it as absent.
+selects all pods. A rule without `from` would allow all peers. The apiserver treats a null value as
+absent, so null values are rejected as well.
 """
 
 from typing import Annotated, Any, Literal

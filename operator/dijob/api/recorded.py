@@ -1,7 +1,7 @@
 """The history's record of a job. The record remains after the job has been deleted.
 
 The history service (dijob.history) makes and stores records; the command line and the page show
-them. All of them use the JSON form of this model.
+them. The service, the command line and the page all use the JSON form of this model.
 """
 
 from collections.abc import Mapping

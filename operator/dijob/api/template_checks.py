@@ -19,7 +19,7 @@ SLIP_MESSAGE: Final = (
     " spaces, so that it is inside `spec:`"
 )
 NO_CONTAINER_MESSAGE: Final = (
-    "needs at least one container: add it to spec.template.spec.containers"
+    "needs at least one container: add one to spec.template.spec.containers"
 )
 RESTART_MESSAGE: Final = (
     "with Always, finished ranks would restart forever; it must be OnFailure or Never (the default"

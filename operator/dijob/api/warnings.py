@@ -29,7 +29,8 @@ def job_warnings(job: DIJob, *, queued: bool = False) -> tuple[Problem, ...]:
     job.
     """
     about = (_ignored_metadata, _other_runtime, _no_gpu, _unreadable_options)
-    # A problem in one of the job's own fields can be found once for each task.
+    # These functions run once for each task. So they can find the same problem in one of the job's
+    # own fields several times.
     found = (
         problem for pod_set in job.pod_sets for look in about for problem in look(pod_set, job.spec)
     )

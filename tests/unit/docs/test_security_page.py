@@ -20,7 +20,7 @@ a template names another service account
 a pod asks the HTTP server about another job
     tests/chart/test_chart_server.py::test_a_rank_changes_its_own_job_and_no_other
     tests/chart/test_chart_server.py::test_a_pods_tokens_are_valid_for_their_server_only
-a user without permission asks the history
+a user without permission requests the jobs or logs
     tests/chart/test_chart_history.py::test_a_user_sees_only_what_kubernetes_lets_this_user_see
     tests/unit/history/test_history_api.py::test_a_response_needs_the_rights
 a job's name in a path

@@ -1,8 +1,8 @@
 """Delays the program's main function until this process is connected to its peers.
 
-DI-engine starts main at once, and events that it emits before a peer is connected are lost.
-In that case, DI-engine's own DQN example waits for timeouts of 60 s. The peers are those in the
-peer list with which this process started. A rank that joins later does not delay other ranks.
+DI-engine starts main at once, and events that it emits before a peer is connected are lost. After
+such a loss, DI-engine's own DQN example waits for timeouts of 60 s. The peers are those in the peer
+list with which this process started. A rank that joins later does not delay other ranks.
 """
 
 from __future__ import annotations

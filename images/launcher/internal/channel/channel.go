@@ -51,7 +51,8 @@ const (
 	shortestPause = 50 * time.Millisecond
 	longestPause  = time.Second
 	// The pauses after the operator has refused a request. The first ones are short, because the operator's view of the pods may
-	// be outdated. The later ones are longer, because the operator is then unlikely to accept the next attempt.
+	// be outdated. The later ones are longer, because an operator that has refused several times is unlikely to accept the next
+	// attempt.
 	shortestRefusal = time.Second
 	longestRefusal  = 30 * time.Second
 	// The size limit of a response. A list of 1,500 IPv6 addresses is 60 KB long.

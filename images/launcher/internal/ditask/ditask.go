@@ -150,7 +150,7 @@ func isShortHelp(word string) bool {
 	return strings.HasPrefix(word, "-h") || strings.HasPrefix(word, "-v")
 }
 
-// warn logs a warning for options that do not work with the platform that the user has passed.
+// warn logs a warning for each option that does not work with --platform k8s, if the user has passed this platform.
 func (users given) warn() {
 	if users.values["platform"] != "k8s" {
 		return
@@ -172,8 +172,8 @@ func (users given) queue() string {
 }
 
 // ownWorld returns the option that determines where the processes listen; "" if the job determines it. A command with such an
-// option runs as it would outside a job. Otherwise, DI-engine's k8s parser would use the address for every rank, and fail. With
-// queues other than nng and torchrpc, processes do not listen.
+// option runs as it would outside a job. With the job's options, DI-engine's k8s parser would use the user's --address as the
+// address of every rank, and the program would fail. With queues other than nng and torchrpc, processes do not listen.
 func (users given) ownWorld() string {
 	_, isPlaced := users.values["platform"]
 	if queue := users.queue(); isPlaced || queue != "nng" && !strings.HasPrefix(queue, "torchrpc") {
@@ -318,7 +318,8 @@ func become(path string, words []string) int {
 const hasTorch = "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, ('ding', 'torch', 'dijob_runtime'))))"
 
 // becomeTorchrpc replaces this process with dijob_runtime.ditask. That program adds the torchrpc queue to ditask, because
-// DI-engine itself does not have this queue. It runs under the Python of the image's ditask, in which DI-engine is installed.
+// DI-engine itself does not have this queue. It runs under the Python interpreter of the image's ditask, because DI-engine is
+// installed for this interpreter.
 func becomeTorchrpc(real, queue string, words []string) int {
 	python := interpreter(real)
 	if len(python) == 0 || exec.Command(python[0], append(python[1:], "-c", hasTorch)...).Run() != nil {

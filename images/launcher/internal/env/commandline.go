@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Called returns the name by which this program was called, and its arguments. The command line is NAME ARGUMENT... (a
-// link in the volume), or FILE NAME ARGUMENT... (the binary itself).
+// Called returns the name by which this program was called, and its arguments. If a link in the volume was
+// called, the name is the link's name. If the binary itself was called, the name is its first argument.
 func Called(words []string) (name string, arguments []string) {
 	name = filepath.Base(words[0])
 	if len(words) == 1 || slices.Contains([]string{"install", "gate", "launch", "ditask", "reach", "hold"}, name) {

@@ -19,9 +19,10 @@ const (
 	lackingFiles = "without-peers-*"
 )
 
-// readiness answers the kubelet's readiness probe. The probe's port is open as long as the program listens on its own port and
-// no process of the program started without its peers. The kubelet cannot check the second condition. A connection to the
-// program's port does not show whether this condition is met, because a proxy between the pods may accept every connection.
+// readiness answers the kubelet's readiness probe. The probe's port is open as long as the program listens on its own port, and
+// no process of the program lacks a peer that was missing when the process started. The kubelet cannot check the second
+// condition. A connection to the program's port does not show whether this condition is met, because a proxy between the pods
+// may accept every connection.
 type readiness struct {
 	address  string // to which the kubelet connects
 	program  string // on which the program listens; "" if that is not known
@@ -30,7 +31,7 @@ type readiness struct {
 }
 
 // newReadiness returns nil if there is no readiness probe that the launcher has to answer. DIJOB_READY is "PORT PROGRAM-PORT",
-// or only "PORT" if it is not known on which port the program listens. Such a program is ready when it has started.
+// or only "PORT" if the program's port is not known. With only "PORT", the launcher does not check whether the program listens.
 func newReadiness() *readiness {
 	ports := strings.Fields(os.Getenv("DIJOB_READY"))
 	host := os.Getenv("DI_POD_IP")

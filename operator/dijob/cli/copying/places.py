@@ -138,7 +138,7 @@ def find_volume(job: DIJob, source: RankPath, node: str = "") -> Mounted:
     keep = "to keep files, write them to a PersistentVolumeClaim (docs/training.md)"
     if not mounts:
         raise CliError(f"{where} is not on a volume of its template: {keep}", Exit.NOT_FOUND)
-    # The longest mount path wins, because a mount hides the folder below it.
+    # If one mount is inside another, the inner one, whose path is longer, contains the file.
     mount = max(mounts, key=lambda one: len(str(one["mountPath"])))
     volumes = pods.pod.get("volumes") or ()
     volume: Mapping[str, Any] = next((v for v in volumes if v.get("name") == mount.get("name")), {})

@@ -282,7 +282,7 @@ RECIPES = (
     _same("reordered", "watch events arrive in another order", partial(retold, "reordered")),
     _same(
         "replayed",
-        "half of the watch events are followed by a repeat of the first event of their object",
+        "after half of the watch events, the first event of the same object is delivered again",
         partial(retold, "replayed"),
     ),
     _same("dropped", "half of the watch events are lost for 10 s, then ERROR 410", dropped),
