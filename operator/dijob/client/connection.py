@@ -34,8 +34,8 @@ APPLY: Final = "application/apply-patch+yaml"
 # The field manager of server-side apply (metadata.managedFields). A stable name lets a later
 # `apply` remove fields that an earlier `apply` set.
 MANAGER: Final = "kubectl-dijob"
-# Twice the longest timeout of an admission webhook, so that the webhook's error arrives before this
-# timeout expires.
+# Twice the longest timeout of an admission webhook (30 s). So the webhook's error arrives before
+# the client stops waiting.
 _SECONDS: Final = 60.0
 _CONNECT_SECONDS: Final = 10.0
 # The number of retries after a 429, and the longest pause in seconds before a retry. A user is

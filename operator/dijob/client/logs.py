@@ -115,8 +115,9 @@ async def merge_by_time(streams: list[AsyncGenerator[Line]]) -> AsyncGenerator[L
 
 
 async def _in_order(streams: list[AsyncGenerator[Line]]) -> AsyncGenerator[Line]:
-    # The logs are requested concurrently. After an error, the caller closes the generators, and a
-    # running generator cannot be closed. So the error is raised only when no request is running.
+    # The logs are requested concurrently. After an error, the caller closes the generators, but a
+    # generator cannot be closed while it is running. So the error is raised only when no request is
+    # running.
     heads = await asyncio.gather(
         *(_next_line(stream) for stream in streams), return_exceptions=True
     )

@@ -142,10 +142,10 @@ def build_manifests(wanted: RunRequest, code: Code | None) -> list[Body]:
 
 
 def replace_code(job: Mapping[str, Any], code: Code) -> list[Body]:
-    """Return a job in the cluster with its code replaced, and the ConfigMaps with the new code.
+    """Return a copy of a job that uses the new code, and the ConfigMaps that contain this code.
 
-    Raises BadFile if the job has tasks, or has its own volumes with the same names as those of the
-    code.
+    `job` is the job as the cluster has it. Raises BadFile if the job has tasks, or has its own
+    volumes with the same names as those of the code.
     """
     body = deepcopy(as_written(job))
     name, template = body["metadata"]["name"], body["spec"].get("template")

@@ -129,7 +129,8 @@ class Gang:
         """
         if not self.tasks:
             return GangMember(rank, f"{self.job}-{rank}", rank)
-        # Ranks of tasks are consecutive, so the rank belongs to the first task that ends after it.
+        # The ranks of each task are consecutive. So the rank belongs to the first task whose last
+        # rank is not smaller.
         ends = (task for task in self.tasks if rank < task.first + task.size)
         task = next(ends, self.tasks[-1])
         index = rank - task.first

@@ -68,9 +68,7 @@ async def test_a_foreign_pod_of_a_new_job_is_reported_and_replaced() -> None:
 
         await world.until(replaced)
         assert any(
-            one.startswith(
-                "AddressMissing: rank 0: a pod with its name, which the operator did not"
-            )
+            one.startswith("AddressMissing: rank 0: a pod that has its name but was not created by")
             for one in said
         ), said
         await world.settle()

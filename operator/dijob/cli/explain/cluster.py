@@ -234,7 +234,10 @@ class _Asking:
         return [*images, room]
 
     async def _limits(self, space: str, tried: Sequence["_TriedPod"]) -> list[FitFinding]:
-        """Report what LimitRanges change. The dry runs of pods have already applied them."""
+        """Report what LimitRanges change in the pods.
+
+        The API server's answers to the dry runs of the pods already contain these changes.
+        """
         accepted = [
             (name, pod["spec"], answer["spec"])
             for name, pod, answer in tried

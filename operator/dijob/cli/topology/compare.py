@@ -139,8 +139,8 @@ def _find_established(
     unacknowledged data are left out. If a connection that the dialing end shows is left out,
     also return the reason.
 
-    The dialing end is preferred, because its socket belongs to the worker that dialed. `addresses`
-    contains the addresses of all ranks.
+    If the dialing end can be read, its connections are returned, because its sockets belong to the
+    worker that dialed. `addresses` contains the addresses of all ranks.
     """
     far = _matching_connections(
         listener, lambda end: end.near == to.port and end.remote in dialler.addresses

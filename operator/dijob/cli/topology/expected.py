@@ -76,7 +76,8 @@ def reported_world(job: DIJob, reported: Mapping[int, int]) -> ExpectedWorld:
     """
     if not job.workers_assumed or not reported:
         return world_of(job)
-    # If the ranks disagree, the largest number makes the missing connections visible.
+    # If the ranks report different numbers, use the largest, so that missing connections are
+    # visible.
     most = max(reported.values())
     stated = job.spec.model_copy(update={"parallel_workers": most})
     # Create a new object, because model_copy would also copy the cached values of the old spec.

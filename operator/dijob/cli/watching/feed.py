@@ -133,7 +133,7 @@ class Feed:
                     await take(found)
                     self._changed.set()
         except Refused as error:
-            # The rest of the view is still useful if only a permission is missing.
+            # If a permission is missing, the rest of the view is still useful.
             if error.status != HTTPStatus.FORBIDDEN:
                 raise
             # A user who may read the job, but not its pods or events, still sees the job.

@@ -1,4 +1,4 @@
-"""Resolves the address of the channel, which the operator writes into each new pod."""
+"""Resolves the channel's address, which the operator writes into each new pod."""
 
 import asyncio
 import logging

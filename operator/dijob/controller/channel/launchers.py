@@ -30,9 +30,9 @@ Annotations = Mapping[str, str]
 # A launcher that runs for this long without a connection gets its peer lists as annotations. A
 # launcher's attempts to connect are at most a second apart (the launcher's channel/channel.go).
 PATIENCE_SECONDS = 2.0
-# After the operator starts, jobs whose launchers have not reconnected are not reconciled for this
-# long. RETURN_SECONDS is longer than PATIENCE_SECONDS, because the Service may still route to the
-# operator's previous pod.
+# After the operator starts, it waits up to this long for a job's launchers to reconnect before it
+# reconciles the job. RETURN_SECONDS is longer than PATIENCE_SECONDS, because the Service may still
+# route to the operator's previous pod.
 RETURN_SECONDS = 5.0
 
 NOTHING = ListCopy()

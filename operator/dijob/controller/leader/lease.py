@@ -35,9 +35,9 @@ TIMEOUT_SECONDS: Final = 2.0
 # Within this time after an outage of the apiserver, the leader renews the Lease, and the standby
 # observes the renewal.
 BACK_SECONDS: Final = RENEW_SECONDS + TIMEOUT_SECONDS + LOOK_SECONDS
-# The leaseDurationSeconds of a released Lease, as in client-go (leaderelection.go). A Lease
-# without a holder that has any other leaseDurationSeconds was not released: someone has edited it.
-# Its leader may still be active.
+# The leaseDurationSeconds of a released Lease, as in client-go (leaderelection.go). If a Lease has
+# no holder, but another leaseDurationSeconds, it was not released: someone has edited it. Its
+# leader may still be active.
 FREED_SECONDS: Final = 1
 # A write that waited longer than this for the lease is not sent, because its plan may be stale.
 PAUSE_SECONDS: Final = 2.0

@@ -85,9 +85,9 @@ class LauncherDelivery:
             self._mounts = False
             log.warning(
                 "%s: node %s cannot mount the launcher's image in pod %s, so init containers"
-                " install the launcher in all new pods. After each restart, the operator tries to"
-                " mount the image again. To prevent this, set the chart value launcher.delivery to"
-                " InitContainer. The error: %s",
+                " install the launcher in all new pods. Each time the operator restarts, it"
+                " tries to mount the image again. To prevent these attempts, set the chart value"
+                " launcher.delivery to InitContainer. The error: %s",
                 pod.owner,
                 pod.placement.node,
                 pod.name,

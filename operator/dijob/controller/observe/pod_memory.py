@@ -42,9 +42,11 @@ class PodMemory:
         self.probes = {probe: text for probe, text in self.probes.items() if probe in failing}
 
     def read_again(self, uid: str, now: datetime, seconds: float) -> None:
-        """Schedule the next read of a pod's events in `seconds` seconds. If the events of another
-        pod are due in the second half of that time, read the events of both pods together.
-        Without this rule, each pod of a job that cannot start would cause its own reconciliation.
+        """Schedule the next read of a pod's events in `seconds` seconds.
+
+        If another pod's read is already scheduled for the second half of this period, both pods'
+        events are read at that time. Without this rule, each pod of a job that cannot start would
+        cause its own reconciliation.
         """
         latest = max((at for other, at in self.due.items() if other != uid), default=now)
         together = (latest - now).total_seconds()

@@ -38,7 +38,7 @@ from dijob.process.clock import SYSTEM, Clock
 log = logging.getLogger(__name__)
 
 # The shortest and the longest interval between two reads of a job's LocalQueue while the job waits
-# to start or to grow. The interval doubles with each read until it is the longest.
+# to start or to grow. The interval doubles with each read, up to the longest interval.
 READ_AGAIN_SECONDS = (10.0, 300.0)
 # How long a flavor is cached for all jobs. Administrators rarely change flavors.
 FLAVOR_SECONDS = 60.0

@@ -163,8 +163,10 @@ class WorkQueue:
         self._begin()
 
     def _mark_slow(self, key: Key) -> None:
-        """Stop counting a call towards the limit of concurrent calls. The call hangs, most likely
-        because of a webhook in its namespace.
+        """Stop counting a call towards the limit for all namespaces together.
+
+        The call has taken SLOW_SECONDS. Most likely, it is waiting for a webhook that applies to
+        the job's namespace.
         """
         self._slow.add(key)
         self._begin()
@@ -220,10 +222,10 @@ class _Line:
     def take_over(self) -> None:
         """Prepare the queue of a new leader.
 
-        A standby queues keys too, but does not process them. Keys that were added more than
-        NEWS_SECONDS ago were handled by the previous leader and move to the background. The waiting
-        times of all keys start again at 0, because the keys of a standby were not waiting for a
-        turn.
+        A standby queues keys too, but does not process them. The previous leader is assumed to have
+        handled all keys that were added more than NEWS_SECONDS ago. So these keys move to the
+        background. The waiting times of all keys start again at 0, because the keys of a standby
+        were not waiting for a turn.
         """
         now = self._clock.monotonic()
         for key in [key for key, at in self._asked.items() if now - at > NEWS_SECONDS]:
@@ -244,7 +246,7 @@ class _Line:
         return True
 
     def pop(self, full: Container[str]) -> tuple[Key, float] | None:
-        """Remove the next key of a namespace that is not in `full`, and return it with its waiting
+        """Remove the next key whose namespace is not in `full`. Return this key and its waiting
         time in seconds.
         """
         key = self._turns[False].pop(full) or self._turns[True].pop(full)

@@ -178,8 +178,8 @@ def kopf_settings() -> kopf.OperatorSettings:
     made.persistence.progress_storage = NoProgress()
     # Scanning requires permission to watch CRDs and namespaces.
     made.scanning.disabled = True
-    # By default kopf kills the process ten minutes after its watch has ended, for example because
-    # the CRD was deleted.
+    # A watch of kopf can end, for example because the CRD was deleted. By default, kopf then kills
+    # the process ten minutes later.
     made.process.ultimate_exiting_timeout = None
     made.networking.request_timeout = 30
     made.networking.connect_timeout = 5

@@ -1,4 +1,4 @@
-"""The state that the creations of one reconciliation share.
+"""The state that is shared by all creations of one reconciliation.
 
 A job can have 1,500 pods. If the apiserver rejects the first pod, it rejects the others for the
 same reason, for example a quota or a missing service account. The others are then skipped, and get

@@ -29,12 +29,14 @@ from dijob.process.clock import Clock
 
 log = logging.getLogger(__name__)
 
-# The shortest time between two writes of one job's progress. A process passes its values on after 1
-# s, and its launcher after 3 s plus a tick of 1 s. So a value in a status is at most 15 s old.
+# The shortest time between two writes of one job's progress. A process passes its values to its
+# launcher after 1 s. The launcher sends them to the operator after 3 s plus a tick of 1 s. So a
+# value in a status is at most 15 s old.
 INTERVAL_SECONDS = 10.0
 LOOK_SECONDS = 0.5
-# The number of jobs whose progress is written in each round: 20 writes per second for all jobs
-# together. So if more than 200 jobs report, the interval of each job is longer.
+# The largest number of jobs whose progress is written in one round. There are two rounds per
+# second, so all jobs together cause at most 20 writes per second. If more than 200 jobs report, the
+# interval of each job is longer.
 MOST_AT_ONCE = 10
 
 

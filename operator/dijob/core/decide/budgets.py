@@ -90,8 +90,8 @@ def _change_is_due(ctx: Context, budget: RankBudget, found: BudgetView) -> bool:
     """Whether a budget must be updated.
 
     After a rank has succeeded, its budget must require fewer Ready ranks. But with maxUnavailable
-    0, the budget allows no eviction before or after this change. In that case, minAvailable is not
-    lowered, which avoids a write. If all ranks of a budget have succeeded, no write is needed
+    0, the budget allows no eviction, whether it is updated or not. In that case, minAvailable is
+    not lowered, which avoids a write. If all ranks of a budget have succeeded, no write is needed
     either, because the eviction API ignores the budgets of pods that have ended.
     """
     least, there = _least_ready(ctx, budget), found.spec.get("minAvailable")

@@ -117,9 +117,10 @@ def clean_pods(ctx: Context) -> tuple[Action, ...]:
     end = tuple(
         EndPod(pod.name, pod.uid) for pod in alive if pod.uid in failed and not pod.ending_soon
     )
-    # A pod that has not passed its gate is deleted under every policy. After the job has ended, no
-    # peer list is published and no kubelet is reminded of one, so the gate would wait indefinitely.
-    # The Redis server is also deleted, because it never exits on its own.
+    # A pod that has not passed its gate is deleted under every policy, because its gate would wait
+    # indefinitely. After the job has ended, the operator publishes no peer list, and no longer
+    # makes kubelets deliver an earlier list. The Redis server is also deleted, because it never
+    # exits on its own.
     running = policy is CleanPodPolicy.RUNNING
     innocent = (pod for pod in alive if pod.uid not in failed)
     return (

@@ -112,8 +112,8 @@ def _decide_start_or_run(ctx: Context) -> JobDecision:
 
 
 def _decide_release(ctx: Context) -> JobDecision | None:
-    """Decide whether a job that cannot start releases its capacity and waits; None if it does
-    not.
+    """Return the decision for a job that releases its capacity because it cannot start, or that
+    waits after such a release. Return None for all other jobs.
     """
     timeout = ctx.job.spec.schedule_timeout_seconds
     if record := capacity.due_record(ctx.rendezvous, ctx.next_status, timeout):

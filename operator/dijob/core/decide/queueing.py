@@ -142,7 +142,7 @@ def _has_pods(ctx: Context) -> bool:
 
 
 def workload_is_missing(ctx: Context) -> bool:
-    """Whether the job needs a Workload and has none. It needs one when its pods are gone."""
+    """Whether the job needs a Workload and has none. A job that still has pods needs none yet."""
     seen = ctx.observed.queue
     stops = ctx.job.spec.suspend or ctx.job.status.ended or _has_pods(ctx)
     wanted = uses_queue(ctx) and not stops

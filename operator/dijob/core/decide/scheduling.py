@@ -64,8 +64,8 @@ def object_count(ctx: Context) -> int:
 def unsupported_field(ctx: Context) -> str:
     """Return the path of a field of the job that the job's engine ignores, followed by advice; ""
     if there is no such field. A job that sets such a field and chooses its engine itself is
-    Invalid. If the engine is the operator's default, the job's pods wait instead: a job that asks
-    for a queue must not run without one.
+    Invalid. If the engine is the operator's default, the job's pods wait instead. For example, a
+    job that sets a queue must not run outside that queue.
     """
     found = next(unsupported_fields(ctx.job, ctx.observed.scheduling.engine), None)
     return f"{found.field} {found.message}" if found else ""

@@ -65,8 +65,8 @@ def default_replicas(ctx: Context) -> tuple[Action, ...]:
     with tasks, spec.replicas is the size of the last task, and follows that task's own field and
     bounds (api/last_task.py).
     """
-    # The number of ranks in the spec that Kueue has not admitted. `ctx.job` does not include these
-    # ranks.
+    # The number of desired ranks that Kueue has not admitted. `ctx.job` does not include these
+    # ranks, but the spec in the cluster does.
     held = ctx.observed.queue.held_back
     spec, record = ctx.job.spec, task_record(ctx.job.spec)
     known = ctx.job.metadata.annotations.get(names.ANNOTATION_LAST_TASK, "")
@@ -224,9 +224,9 @@ def creation_order(ctx: Context, ranks: Sequence[int]) -> list[int]:
     """Return the order in which pods are created.
 
     If the first creation is rejected, the others are not tried (controller/write/batch.py). While
-    old pods still use the names, each attempt starts with a different rank. So one old pod that
-    never terminates does not block all ranks. The first rank is followed by the ranks that are
-    nearest to it.
+    old pods with the same names are terminating, each attempt starts with a different rank. So one
+    old pod that never terminates does not block all ranks. The first rank is followed by the ranks
+    that are nearest to it.
     """
     rejections = (
         ctx.observed.rejections.get(f"pod/{ctx.world.gang.member(rank).name}") for rank in ranks

@@ -25,8 +25,8 @@ from dijob.core.observed.views import Observed, Pod
 from dijob.names import FailureAction
 
 MESSAGE_LIMIT = 1024
-# redis-py 7.1 (Redis.__init__) reconnects three times, after up to 2, 4 and 8 s, and its clients
-# reconnect one after the other.
+# A client of redis-py 7.1 tries to reconnect three times, after pauses of up to 2, 4 and 8 s
+# (Redis.__init__). Several clients reconnect one after the other.
 RECONNECT_SECONDS = 20
 
 
@@ -99,11 +99,13 @@ def with_failures(
     not counted:
     - failures that a rule of the failure policy ignores (policy.py);
     - failures of a pod whose address has changed because its sandbox died (for example, when its
-      node rebooted); a pod whose sandbox has just died is judged once it has a new sandbox;
-    - a failure that the kubelet did not observe, because the sandbox died with the program (an
-      operator that has restarted may not know the previous address);
+      node rebooted);
+    - a failure that the kubelet did not observe, because the sandbox died with the program;
     - requested restarts with a new peer list;
     - failures of the `failed_without_redis` ranks, unless a rule matches them.
+
+    A pod whose sandbox has just died is judged once it has a new sandbox. The third entry does not
+    depend on the address, because an operator that has restarted may not know the old address.
 
     If one failure restarts all ranks, all failures found in this reconciliation count as one. The
     failure of one rank terminates the programs of the others, and one restart follows. The same
@@ -174,7 +176,7 @@ def _oldest_first(ranked: tuple[int, Pod]) -> tuple[str, int]:
 
 
 def _update_charge(pod: Pod, before: Charge, new: int, forgiven: bool) -> Charge:
-    """Return the updated accounting of a pod after `new` more terminations."""
+    """Return the updated accounting of a pod. `new` is the number of its new terminations."""
     uncharged = restart.uncharged_ends(pod, before, new)
     on_purpose = _restarted_on_purpose(pod, before, new - uncharged)
     return Charge(
@@ -198,8 +200,8 @@ def was_excused(pod: Pod, charge: Charge) -> bool:
 
 
 def _restarted_on_purpose(pod: Pod, before: Charge, new: int) -> int:
-    """Return how many of a pod's `new` container terminations were deliberate restarts by the
-    kubelet, whatever their exit codes.
+    """Return how many of a pod's new terminations were deliberate restarts by the kubelet, whatever
+    their exit codes. `new` is the number of new terminations, without requested restarts.
 
     A container counts if its image changed, or if its resources changed under the resize policy
     RestartContainer. Changes count if they happened after the container started, and were not

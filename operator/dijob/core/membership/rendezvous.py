@@ -29,9 +29,9 @@ CREATING_SECONDS = 1.0
 class Rendezvous:
     """The world, and the rules by which it starts and grows.
 
-    `window` is the join window: how many seconds ranks with an address wait for desired ranks
-    without one. `refused` are the ranks whose pods have been rejected for at least as long as the
-    admission timeout; they count as ranks without a node (capacity.py).
+    `window` is the join window: the number of seconds that the ranks with an address wait for the
+    desired ranks that have no address yet. `refused` are the ranks whose pods have been rejected
+    for at least as long as the admission timeout; they count as ranks without a node (capacity.py).
     """
 
     world: World

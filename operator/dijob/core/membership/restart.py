@@ -114,8 +114,8 @@ def is_pending(pod: Pod, observed: Observed, status: Status, now: datetime) -> b
 
 
 def seconds_left(pod: Pod, observed: Observed, now: datetime) -> float:
-    """Return the seconds until a pod whose restart is pending is re-created; 0 or less: now. The
-    time is counted from the request, or from the last start of the pod's process if that was later.
+    """Return the seconds until a pod with a pending restart is re-created; 0 or less: now. The time
+    is counted from the request, or from the last start of the pod's process if that was later.
     """
     requested = observed.list_seen.get((pod.uid, pod.copy.renew_from), now)
     waited = (now - requested).total_seconds()
@@ -136,8 +136,10 @@ def unrequested_restarts(
 
 
 def uncharged_ends(pod: Pod, before: Charge, new: int) -> int:
-    """Return how many of a pod's `new` container terminations were requested restarts, which do not
-    count as failures: 0 or 1. `before` is what has been counted so far.
+    """Return the number of requested restarts (0 or 1) among a pod's new terminations.
+
+    `new` is the number of new terminations, and `before` is what has been counted so far.
+    Requested restarts do not count as failures.
 
     Each request excuses one termination. The launcher's message alone is not sufficient, because a
     program can write the same message. Only a container's last termination is visible, and

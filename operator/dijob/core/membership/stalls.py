@@ -90,8 +90,8 @@ def slowest_ranks(world: World, progress: JobProgress) -> frozenset[int]:
 
 
 def is_counted(job: DIJob, world: World) -> bool:
-    """Whether the time without progress is currently being counted, assuming that the job has made
-    progress at some point.
+    """Whether the time without progress is currently being counted. This function does not check
+    whether the job has ever made progress.
     """
     return _running_since(job, world) is not None
 

@@ -2,9 +2,9 @@
 
 The reason comes from the pod's raw status and from the warning events about the pod.
 
-The message must be stable. A kubelet alternates between two reasons for the same problem. An event
-also reports the problem at another time than the pod's status. If the texts differed, the job's
-conditions would change and be written every few seconds.
+The message must be stable. A kubelet alternates between two reasons for the same problem. In
+addition, the pod's status and an event report the problem at different times. If the texts
+differed, the job's conditions would change and be written every few seconds.
 """
 
 import re

@@ -226,9 +226,9 @@ def sidecar_names(spec: Body) -> frozenset[str]:
 
 
 def last_end(spec: Body, status: Body, main: Body) -> ContainerEnding | None:
-    """Return how the main container last ended. If it did not end with an error but other
-    containers did, return the last termination of the first of those containers. Except for the
-    main container, a container is ignored if its terminations do not count as failures.
+    """Return how the main container last ended. But if only other containers ended with an error,
+    return how the first of them last ended. Except for the main container, a container is ignored
+    if its terminations do not count as failures.
 
     If the status shows none of these terminations, look for a container that has been restarted,
     but whose last termination is unknown: first the main container, then the others. If there is

@@ -137,7 +137,7 @@ def describe_pauses(gang: Gang, ranks: Iterable[int], observed: Observed, now: d
 def old_pod(pod: Pod, now: datetime) -> str:
     """Return why the old pod of a rank still exists."""
     why = pod.placement.termination.reason(now)
-    what = "a pod with its name, which the operator did not create," if pod.made.foreign else ""
+    what = "a pod that has its name but was not created by the operator" if pod.made.foreign else ""
     return f"{what or 'its old pod'} is still terminating" + (f": {why}" if why else "")
 
 

@@ -91,10 +91,11 @@ def _reported_at_once(status: Body, since: str) -> bool:
 def _died_under_it(status: Body, main: Body) -> bool:
     """Whether the sandbox of a Running pod has died.
 
-    The kubelet first reports the containers that died, and the pod's old address or none. Then it
-    creates the new sandbox. While the gate waits in the new sandbox, the kubelet (1.37) may report
-    nothing but the time when that sandbox became ready. This time is later than the start of the
-    container that still appears to be running, or later than the end of the container that failed.
+    The kubelet first reports that the containers died. In this report, the pod has its old address
+    or no address. Then the kubelet creates the new sandbox. While the gate waits in the new
+    sandbox, the kubelet (1.37) may report nothing but the time when that sandbox became ready. This
+    time is later than the start of the container that still appears to be running, or later than
+    the end of the container that failed.
     """
     ready = pod_condition(status, "PodReadyToStartContainers")
     if not ready:
@@ -103,7 +104,7 @@ def _died_under_it(status: Body, main: Body) -> bool:
     if containers.exit_code(main):
         # A pod without an address has no usable sandbox: after a reboot, the new sandbox may be
         # ready before its address is known. If the kubelet did not observe the end of the
-        # container, the old sandbox has died, too.
+        # container, the node or the containerd-shim went down. So the old sandbox has died, too.
         if not status.get("podIP") or containers.is_unobserved_end(
             containers.last_end({}, status, main)
         ):

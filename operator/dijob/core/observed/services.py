@@ -1,7 +1,8 @@
 """Reads Services, and compares the pods and ports that they target with the operator's spec.
 
-A Service still exists after its spec has been edited. Without the comparison, nothing would be
-reported until a rank looks up the name of another rank and does not find it.
+It is not sufficient that a Service exists, because somebody may have edited its spec. Without the
+comparison, nothing would be reported until a rank looks up the name of another rank and does not
+find it.
 """
 
 from collections.abc import Mapping

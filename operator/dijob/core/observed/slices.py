@@ -3,8 +3,8 @@ the larger one that waits to replace it.
 
 Kueue calls them slices. When Kueue reserves quota for the larger Workload, it moves the smaller
 Workload's quota to the larger one. It also sets the condition Finished on the smaller one. So the
-Workloads alone always show which of them the job runs with, even to an operator that has just
-started.
+Workloads alone always show with which of the two the job runs. An operator that has just started
+needs no other information for this.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,6 @@
-"""Finds in a pod's raw status what keeps it from being Ready, other than the rank's own program.
+"""Finds out why a pod is not Ready, unless the only cause is the rank's own program.
+
+The causes are read from the pod's raw status.
 
 A pod is Ready only if all its containers are ready and all its readiness gates are True. Without
 this module, a message could only say that the program is not Ready, and the program's log would not

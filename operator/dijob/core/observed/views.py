@@ -31,16 +31,16 @@ class MadeWith:
 
     `main` is the name of its main container ("": unknown). `image` is the image of that container
     ("": the image proves nothing about other pods, see made.py). `reads` are the operator's
-    annotations that the pod's spec refers to. These are written together with a peer list.
-    `restartable`: its launcher can restart the process in place. `confirmable`: after a failure,
-    its launcher waits until the failure is counted. `grace` is how many seconds its launcher waits
-    for the process to exit. `has_others`: it has containers other than the main one. `sidecars`:
-    some containers always restart. `probed` are the containers that the kubelet kills if a probe or
-    a postStart hook fails. `foreign`: it lacks what every pod of a rank has, so the operator cannot
-    have created it. `image_volumes` contains an (image, name) pair for each image volume.
-    `channel_key` is the key with which its launcher and the operator authenticate each other; "":
-    the pod has a gate instead. `engine` is the engine that its job had when the pod was created,
-    and `group` is the name of its PodGroup ("": it has none).
+    annotations that the pod's spec refers to. The operator writes these annotations together with a
+    peer list. `restartable`: its launcher can restart the process in place. `confirmable`: after a
+    failure, its launcher waits until the failure is counted. `grace` is how many seconds its
+    launcher waits for the process to exit. `has_others`: it has containers other than the main one.
+    `sidecars`: some containers always restart. `probed` are the containers that the kubelet kills
+    if a probe or a postStart hook fails. `foreign`: it lacks what every pod of a rank has, so the
+    operator cannot have created it. `image_volumes` contains an (image, name) pair for each image
+    volume. `channel_key` is the key with which its launcher and the operator authenticate each
+    other; "": the pod has a gate instead. `engine` is the engine that its job had when the pod was
+    created, and `group` is the name of its PodGroup ("": it has none).
 
     Three fields describe the current state: `shape` is the shape of its containers (shape.py; "":
     unknown). `labelled` is false if somebody has changed the label by which the job's Service and
@@ -115,8 +115,8 @@ class Pod:
 
     `owner` is the key of its job (names.owner_key; "": none), `version` the resourceVersion of this
     view. `complaint` is the reason that the cluster reports if the pod has no address or does not
-    run. `unmountable` says why its node cannot mount the launcher's image, if this means that the
-    pod must be re-created with an init container ("" otherwise). If something other than its
+    run. `unmountable` is set if the pod must be re-created with an init container: it is the error
+    with which its node failed to mount the launcher's image ("": none). If something other than its
     program keeps it from being Ready, `unready` says what. `unready_since` is when it ceased to be
     Ready ("": it is Ready, or has no channel). `ending_soon`: the operator has set its
     activeDeadlineSeconds. This terminates the pod without deleting it, so its logs remain. `copy`

@@ -255,7 +255,7 @@ def _fit_dns(spec: Manifest, domain: str) -> None:
 
 
 def limit_toleration(spec: Manifest, job: DIJob, options: Options) -> None:
-    """Limit how long the pod tolerates a lost node, unless its template does.
+    """Limit how long the pod tolerates a lost node. Tolerations in its template take precedence.
 
     A lost node has the taint not-ready or unreachable. Kubernetes evicts the pod from the node
     after the toleration's time (docs/decisions/041). If the pod tolerates one of these taints

@@ -23,8 +23,8 @@ def di_variables(member: GangMember, gang: Gang) -> dict[str, str]:
 
 
 def of_job(member: GangMember, gang: Gang) -> dict[str, str]:
-    """Return the identity of the job and of the rank, which is the same in every container at all
-    times.
+    """Return the variables that identify the job and the rank. Their values never change, and are
+    the same in every container of the pod.
     """
     return {
         "DI_JOB_ID": gang.uid,

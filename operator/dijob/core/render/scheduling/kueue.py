@@ -59,8 +59,8 @@ def queue_name(job: DIJob) -> str:
 
 
 def workload_name(job: DIJob) -> str:
-    """Return the name of the job's Workload. It begins with the name of the job's kind. The names
-    of Workloads for other kinds begin with the names of those kinds, too.
+    """Return the name of the job's Workload. It begins with the name of the job's kind. Likewise,
+    the name of a Workload for an object of another kind begins with the name of that kind.
     """
     digest = hashlib.sha256(job.metadata.uid.encode()).hexdigest()[:5]
     return f"dijob-{job.metadata.name}-{digest}"
