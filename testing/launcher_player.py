@@ -56,7 +56,9 @@ async def play_launchers(
     access: Access, namespace: str, *, strict: bool = False
 ) -> AsyncIterator[Launchers]:
     """Simulate the launchers of the pods of a namespace. If `strict`, a refused report is an error.
-    The CPU time of the program is not measured: on real nodes, the launchers run in the pods.
+
+    A separate program simulates them. Its CPU time is not measured, because on real nodes the
+    launchers run in the pods.
     """
     program = await asyncio.to_thread(build_program, SOURCES, "launchers", LAUNCHER)
     with tempfile.NamedTemporaryFile("w") as authority:

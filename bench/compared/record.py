@@ -127,7 +127,7 @@ class Results:
 
 
 def shown(run: Run) -> str:
-    """Return a text that describes a run."""
+    """Return a description of a run."""
     if run.seconds is None:
         text = f"not within {run.bound:.0f} s"
     else:

@@ -15,7 +15,8 @@ from cluster.errors import ClusterError
 from cluster.waiting import until
 
 # An environment variable with the state directory. All programs of the cluster and their shims
-# inherit this variable. It identifies programs that a killed command could not record.
+# inherit this variable. If a command is killed before it has recorded a program that it
+# started, this variable identifies the program.
 MARK = "DIJOB_CLUSTER_STATE"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 

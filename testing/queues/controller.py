@@ -97,9 +97,11 @@ class KueueProcess:
         return "\n".join(self.log.read_text().splitlines()[-15:])
 
     def _script(self) -> str:
-        """Return the script that runs the program ($0) with its configuration ($1). If Kueue does
-        not manage its own certificates, it reads the certificates of its metrics server only from
-        this path. So the program gets a copy of /etc with these certificates.
+        """Return the script that runs the program ($0) with its configuration ($1).
+
+        If Kueue does not manage its own certificates, it reads the certificates of its metrics
+        server only from a fixed path below /etc. So the program gets a copy of /etc with these
+        certificates.
         """
         certificates = "/etc/kueue/metrics/certs"
         layer = tempfile.mkdtemp(dir=self.folder)

@@ -164,8 +164,10 @@ def observed(*pods: Pod, services: Iterable[str] = ("job",), **fields: Any) -> O
 
 
 def written(status: Status, seen: Observed) -> Status:
-    """Return the status that the operator must already have stored if any pod has a list. It has
-    the revision and digest of the newest list. If no pod has a list, `status` is not changed.
+    """Return the status with the revision and digest of the newest list that a pod has.
+
+    The operator stores both before it gives a list to a pod. If no pod has a list, or if `status`
+    already has a revision and digest, `status` is not changed.
     """
     held = (pod.copy.address_list for pod in seen.pods.values())
     newest = max(held, key=lambda one: one.number, default=NO_LIST)
@@ -296,7 +298,9 @@ def tasks_body(*sizes: int, pod: Mapping[str, Any] | None = None, **spec: Any) -
 
 
 def recorded(body: Body, record: str) -> Body:
-    """Return a DIJob whose `replicas` the operator has compared with the last task's replicas."""
+    """Return a DIJob with the annotation that the operator writes when it has compared `replicas`
+    with the last task's replicas.
+    """
     body["metadata"]["annotations"] = {names.ANNOTATION_LAST_TASK: record}
     return body
 

@@ -1,4 +1,4 @@
-"""DIJobs as users write them, and the problems that a rejected one has."""
+"""DIJobs as users write them, and a function that returns the problems of a rejected DIJob."""
 
 from typing import Any
 

@@ -66,11 +66,11 @@ class Fault:
 class Line:
     """All connections between the operators and the apiserver.
 
-    `fuse` is the number of writes after which the operator is killed (`kills`), or waits until
-    `go_on` is called. `later` is how many writes are still to be delayed, so that the writes that
-    follow them arrive first. `judge` checks each write before it is executed; `problems` are its
-    findings. `dated` says whether responses have a Date header. Discovery does not show the kinds
-    in `unserved`.
+    `fuse` is the number of writes that may pass. If `kills` is true, the operator is killed at the
+    next write. Otherwise, that write and all later ones wait until `go_on` is called. `later` is
+    how many writes are still to be delayed, so that the writes that follow them arrive first.
+    `judge` checks each write before it is executed; `problems` are its findings. `dated` says
+    whether responses have a Date header. Discovery does not show the kinds in `unserved`.
     """
 
     judge: Callable[[Request], None] = lambda request: None

@@ -244,8 +244,8 @@ class Watched(Judged):
         assert not self.job.status.budgets
 
     def check_together(self) -> None:
-        """Check that no rank of the group started after another had exited: it would wait
-        forever.
+        """Check that no rank of the group started after another rank had exited 0. A rank that
+        starts so late would wait forever.
         """
         processes = [one for one in self.cluster.processes if one.rank in self.group]
         assert len({process.list_number for process in processes}) <= 1

@@ -151,7 +151,8 @@ class Kueue:
         smaller = self._replaced(body)
         free = self.quota - self.used() + (quota_of(smaller) if smaller else 0)
         sets = body["spec"]["podSets"]
-        # Kueue requests and assigns quota only for the pods that have not given theirs back.
+        # A pod in reclaimablePods has given its quota back. Kueue neither requests nor assigns
+        # quota for such a pod.
         back = _reclaimable(body)
         sets = [{**one, "count": one["count"] - back.get(one["name"], 0)} for one in sets]
         wanted = sum(one["count"] for one in sets)

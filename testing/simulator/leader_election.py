@@ -82,7 +82,7 @@ class Wire:
 
 
 class Operator:
-    """One operator: it waits for the Lease, leads, and ends when another one holds it."""
+    """One operator. It waits for the Lease, leads, and ends when another operator has the Lease."""
 
     def __init__(self, server: Server, identity: str) -> None:
         self.wire = Wire(server)

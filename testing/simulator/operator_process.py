@@ -147,7 +147,7 @@ class Operator:
             raise
 
     async def _part(self, part: Callable[[], Awaitable[None]]) -> None:
-        """Run a part of the operator, which must never end with an error."""
+        """Run a part of the operator. An error that ends the part is recorded as a problem."""
         try:
             await part()
         except Exception as error:

@@ -127,7 +127,7 @@ def forge(chaos: Surroundings, pod: SimPod) -> None:
 
 
 def write(annotations: dict[str, str]) -> Deed:
-    """Write annotations by hand that only the operator should write."""
+    """Write annotations by hand, although only the operator should write them."""
     patch = {"metadata": {"annotations": annotations}}
     return Deed(
         lambda pod: not pod.deleting, lambda c, pod: c.cluster.patch("pods", pod.name, patch)

@@ -37,7 +37,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._now
 
     def select(self, timeout: float | None) -> list[Any]:
-        """Let `timeout` seconds pass (None: no timer is left)."""
+        """Let `timeout` seconds pass. `timeout` is None if no timer is left."""
         self._turns = self._turns + 1 if timeout == 0 else 0
         if timeout == 0:
             self._now += TURN_SECONDS if self._turns > TURNS_AT_ONCE else INSTANT_SECONDS

@@ -371,7 +371,7 @@ class Judged(RuleBasedStateMachine):
             assert all(self.is_counted(view, status) for view in known), status
 
     def check_event(self, request: Request) -> None:
-        """Check that an event reports a condition or a size that is stored."""
+        """Check that the condition or the size that an event reports is already stored."""
         reason, conditions = request.body["reason"], self.job.status.conditions
         if reason == "SizeIgnored":
             assert self.job.status.ended

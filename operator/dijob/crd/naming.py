@@ -30,7 +30,7 @@ def _nearest_name() -> str:
     cut = f"({_NAME}.size() > {most} ? {_NAME}.substring(0, {end}) : {_NAME})"
     prefix = f"({_NAME}.matches('^[a-z]') ? '' : '{job_names.PREFIX}')"
     near = f"({prefix} + {cut}.replace('.', '-'))"
-    # _ALLOWED is not used here. It checks the length separately, so it would have to contain `near`
+    # _ALLOWED is not used here. It checks the length separately, so `allowed` would contain `near`
     # twice. The pattern below also checks the length, so `allowed` contains `near` only once.
     allowed = f"{near}.matches('^[a-z]([-a-z0-9]{{0,{most - 2}}}[a-z0-9])?$')"
     return f"({allowed} ? ', such as ' + {near} : '')"
@@ -54,8 +54,8 @@ _NUMBERS: Final = str([str(number) for number in range(job_names.LABEL_LENGTH)])
 def of_job() -> tuple[Rule, ...]:
     """Return the rules for a job's name.
 
-    Only the second rule reports a generated name that is too long, because the user can choose only
-    a shorter prefix, not another name.
+    If a generated name is too long, only the second rule reports this. The user can make the prefix
+    (generateName) shorter, but cannot choose the rest of the name.
     """
     return (
         Rule(

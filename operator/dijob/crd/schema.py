@@ -85,7 +85,7 @@ def structural_schema(model: type[BaseModel]) -> Schema:
 
 
 def _let_null_pass(node: Schema) -> None:
-    """Make optional fields, string values in maps and string items in lists nullable.
+    """Allow null for optional fields, for string values in maps and for string items in lists.
 
     When the apiserver decodes an object, it drops nulls that the schema does not allow. In a
     server-side apply, which Flux and Helm use, the apiserver does not drop these nulls. A field

@@ -20,14 +20,14 @@ from dijob.reasons import Invalid
 SUSPEND_FIRST: Final = (
     "suspend the job first (spec.suspend: true), or create another job with another name"
 )
-# CEL: whether the job had ended. A job that has ended has a separate rule. The other rules do not
-# apply to it, so that the user gets only one message.
+# CEL: whether the job had ended before the change. Of the rules about changes, only nothing_changed
+# applies to a job that has ended. So the user gets only one message.
 ENDED: Final = (
     f"oldSelf.?status.?phase.orValue('') in ['{names.Phase.SUCCEEDED}', '{names.Phase.FAILED}']"
 )
-# CEL: whether the job was suspended or had ended. The rules for immutable fields then do not apply.
-# A suspended job has no pods that were created from these fields. If the job had ended, the
-# separate rule rejects the change.
+# CEL: whether the job was suspended or had ended before the change. The rules for immutable fields
+# then do not apply. A suspended job has no pods that were created from these fields. If the job had
+# ended, the rule nothing_changed rejects the change.
 UNBOUND: Final = f"oldSelf.spec.?suspend.orValue(false) || {ENDED}"
 # CEL: whether `replicas` is new or has changed in a job that has not ended. The new object must
 # have `replicas`.

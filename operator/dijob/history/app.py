@@ -117,7 +117,9 @@ class HistoryApi:
         )
 
     async def _demand(self, request: web.Request, wanted: dict[str, str], what: str) -> None:
-        """Raise RequestRejection unless the user has a permission. Permissions are not cached."""
+        """Raise RequestRejection unless the user has the permission `wanted`. `what` describes it
+        in words. Permissions are not cached.
+        """
         person = await self._person(request)
         if not await self.callers.may(person, wanted):
             raise RequestRejection(403, f"{person.user.get('username')} cannot {what}")

@@ -80,7 +80,9 @@ class RequestError(Exception):
 
     @property
     def conflict(self) -> bool:
-        """Whether the name belongs to another object, or the object has another version."""
+        """Whether the request failed because of a conflict. Either another object has the name, or
+        the object has another version than the request expects.
+        """
         # The apiserver answers a conflict with 409. The exception is a PATCH with another uid: the
         # apiserver treats it as an attempt to change the immutable uid, and answers 422.
         return self.status == 409 or (self.status == 422 and "metadata.uid" in self.fields)
@@ -158,8 +160,8 @@ class Api:
         """Create an object with POST. An unknown field in `body` is an error. The response has only
         metadata unless `whole` is true. With `dry_run`, the API server only checks the object.
         """
-        # By default the apiserver drops unknown fields silently. If the user's template misspells a
-        # field's name, the pod would then lack that field.
+        # By default, the apiserver silently drops unknown fields. A pod would then lack every field
+        # whose name is misspelled in the user's template.
         accept = "application/json" if whole else METADATA_ONLY
         query = {**STRICT, **DRY_RUN} if dry_run else STRICT
         call = OperatorRequest("POST", path, body, query=query, accept=accept)

@@ -17,8 +17,8 @@ from dijob.api.limits import cut_depth, cut_size, is_wide
 # pydantic_core has no separate exception for its depth limit. This text identifies the error.
 _TOO_DEEP = "recursion limit exceeded"
 # Each watch event starts with _EVENT. Each list contains _LIST within its first _HEAD_BYTES bytes.
-# No other document contains them there, because the fields that users can choose come after these
-# bytes.
+# Documents of other kinds contain neither marker at these positions, because the fields that users
+# can choose come later.
 _EVENT, _LIST, _HEAD_BYTES = b'{"type":', b'"items":[', 300
 
 

@@ -27,7 +27,7 @@ class ServerClock(Clock):
 
     The Date header has a resolution of one second, and a request takes some time. So each response
     gives an upper bound on how far the apiserver's clock is ahead of the monotonic clock. The
-    smallest bound of the last one to two minutes is used. If there are several apiservers, the one
+    smallest bound from the past 1 to 2 minutes is used. If there are several apiservers, the one
     whose clock is furthest behind determines the time, so the time does not jump between their
     clocks. A time that is too early only delays a deadline, but a time that is too late would end a
     job before its deadline.

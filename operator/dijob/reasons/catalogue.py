@@ -47,9 +47,9 @@ class Reason(Enum):
     """A reason of a condition, such as `Running.Blocked`.
 
     Each subclass is one condition type. Its name is the type, and its docstring describes the
-    condition. Its members are the reasons, in the order in which a job usually goes through them. A
-    condition can only be made from a member (summary.Fact), so a reason without an entry cannot be
-    written.
+    condition. Its members are the reasons, in the order in which a job usually goes through them.
+    Every member has an Entry. A condition can only be made from a member (core/facts.py, Fact), so
+    the reason of a condition always has an Entry.
     """
 
     @property

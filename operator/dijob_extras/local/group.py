@@ -68,7 +68,7 @@ class ProcessGroup:
             self._over = True
 
     async def _run(self) -> int:
-        # The pipe of asyncio is not used. With it, `Process.wait` would return only when every
+        # asyncio's own pipe is not used. With it, `Process.wait` would return only when every
         # process has closed the pipe, including processes that have left the group.
         reading, writing = os.pipe()
         try:

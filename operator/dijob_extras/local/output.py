@@ -25,7 +25,8 @@ COLOURS = (
 
 @contextmanager
 def open_printer(starts: Iterable[Start], folder: str) -> Iterator[Print]:
-    """Return a function that prints a line of a rank or, for None, of the run itself.
+    """Return a function that prints a line of a rank. With None in place of a rank, it prints a
+    message about the run itself.
 
     Each rank also gets a file in `folder`, unless `folder` is "". Raises CliError (USAGE) if a file
     cannot be written.

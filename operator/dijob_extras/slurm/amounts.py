@@ -25,8 +25,9 @@ def parse_seconds(option: Option) -> int | None:
     numbers = [number for part in parts if (number := parse_natural(part)) is not None]
     if whole_days is None or len(numbers) < len(parts) or len(numbers) > 3:
         raise _invalid_option(option, "a time such as 30, 1:30:00 or 2-12:00:00")
-    # If days are given, the first number after them is hours. Without days, three numbers are
-    # hours, minutes and seconds, two are minutes and seconds, and one is minutes.
+    # If days are given, the first number after them is hours. Without days, three numbers mean
+    # hours, minutes and seconds. Two numbers mean minutes and seconds, and a single number means
+    # minutes.
     if dash:
         hours, minutes, rest_seconds = (*numbers, 0, 0)[:3]
         return (whole_days * 24 + hours) * 3600 + minutes * 60 + rest_seconds

@@ -126,9 +126,10 @@ def _parse_step(line: ScriptLine) -> SlurmStep:
 
 
 def _without_srun(script: Script) -> SlurmStep:
-    """Return the only command that does more than prepare the environment, or the whole script.
+    """Return a single command of the script, or the whole script.
 
-    The whole script is returned if there are several such commands, or if the only one is compound.
+    If exactly one command does more than prepare the environment, and this command is not compound,
+    it is returned. Otherwise, the whole script is returned.
     """
     found = [line for line in script.lines if not is_preparation(line)]
     if not found:

@@ -76,8 +76,9 @@ class PythonProcess:
     def thread(self) -> Thread | None:
         """The thread whose stack is reported as that of the process.
 
-        This is the main thread if it is in the program's own code. Otherwise, it is another thread
-        that is in this code. If there is none, it is the main thread.
+        The main thread is reported if the program's own code is on its stack. Otherwise, another
+        thread with this code on its stack is reported. If there is none, the main thread is
+        reported.
         """
         first = [one for one in self.threads if one.name == _MAIN] or list(self.threads[:1])
         own = [one for one in (*first, *self.threads) if one.own]

@@ -149,7 +149,7 @@ class Kube:
 
     async def follow(self, path: str, version: str) -> AsyncGenerator[Json]:
         """Yield all events of a collection from a resourceVersion on. If the server ends a watch,
-        the next one continues from its last version.
+        the next watch continues from the resourceVersion of the last event.
         """
         while True:
             async with aclosing(self.events(path, version)) as events:

@@ -146,7 +146,8 @@ class Lane:
 
     async def snapshot(self, job: str) -> Json:
         """Return the job and its children. Values that differ between runs are masked (Sieve's
-        oracle, OSDI'22). The peer list of a pod with a channel is the one that its launcher has.
+        oracle, OSDI'22). For a pod with a channel, the snapshot uses the peer list that the
+        pod's launcher has received.
         """
         body = await self.kube.find(jobs(self.namespace, job))
         found = await self.pods(job)

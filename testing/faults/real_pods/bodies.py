@@ -10,8 +10,8 @@ from faults.real_pods.shapes import Shape, Wiring
 # Kubernetes evicts the pods 2 s after it has noticed that a node is lost. This keeps a wave short.
 LOST_NODE_SECONDS = 2
 
-# Both programs touch a file when they have exchanged data with all the others (looks.BEAT). A
-# program that is merely running proves nothing.
+# In both programs, a rank touches a file when it has exchanged data with all other ranks
+# (looks.BEAT). A program that is merely running proves nothing.
 TICKS = """
 import pathlib, time
 from ding.framework import task

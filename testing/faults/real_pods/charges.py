@@ -24,8 +24,10 @@ class Done:
 
 
 def touches(shapes: Iterable[Shape], done: Done, job: str) -> bool:
-    """Return whether a fault may have hit a job: one of its pods, or a node (the pods of each
-    job are spread across the nodes).
+    """Return whether a fault may have hit a job.
+
+    A fault of a pod hits only the job of this pod. A fault of a node may hit every job, because the
+    pods of each job are spread across the nodes. A fault of the operator hits no job.
     """
     level = done.fault.is_a.level
     if level is Level.POD:

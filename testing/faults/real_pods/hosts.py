@@ -99,14 +99,14 @@ def environ(pid: int) -> dict[str, str]:
 
 
 def text(pid: int, path: str) -> str:
-    """Return the content of a file in the root of a process; "" if there is none."""
+    """Return the content of a file in the root of a process; "" if it cannot be read."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/root{path}").read_text()
     return ""
 
 
 def changed(pid: int, path: str) -> float | None:
-    """Return when a file was last changed (epoch seconds); None if there is none."""
+    """Return when a file was last changed (epoch seconds); None if the file does not exist."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/root{path}").stat().st_mtime
     return None

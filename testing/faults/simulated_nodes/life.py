@@ -49,9 +49,10 @@ class Lived:
     """What was measured in a run with a fault.
 
     `first` is the number of seconds until the new job has its first pod, and `whole` the number of
-    seconds until the jobs reach the final state. Both times count from the beginning of the fault
-    or, if the fault ends by itself, from its end. `writes` and `codes` are the operator's writes
-    and exit codes; `wrong` lists the differences from the final state without faults.
+    seconds until the jobs reach the final state. Both durations are measured from the beginning of
+    the fault. If the fault lasts for a fixed time, they are measured from its end. `writes` and
+    `codes` are the operator's writes and exit codes. `wrong` lists the differences from the final
+    state without faults.
     """
 
     first: float
@@ -176,7 +177,7 @@ async def _with(
         begin = time.monotonic()
         first = await _first(lane, begin)
         await _converged(lane, wanted)
-    # Both times count from the same moment.
+    # Both durations are measured from the same moment.
     whole = time.monotonic() - begin
     return first, whole, len(lane.proxy.writes) - before, lane.proxy.faults
 

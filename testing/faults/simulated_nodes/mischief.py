@@ -29,7 +29,9 @@ def always(fault: Fault) -> Answer:
 
 
 def sometimes(dice: random.Random, share: float, fault: Fault) -> Answer:
-    """Return an answer that applies the fault to a share of the requests other than watches."""
+    """Return an answer that applies the fault to a random share of the requests. It never applies
+    the fault to a watch.
+    """
     return lambda asked: fault if not asked.watch and dice.random() < share else None
 
 

@@ -123,7 +123,8 @@ def _without_list(ctx: Context, lacking: str) -> Fact:
         message = f"{given.message}; the job tries again at {given.until}"
         return Fact(AddressesReady.NoRoom, message)
     if renewal := _last_loss(ctx):
-        # The cause of the loss is shortened, because the names of the ranks must not be cut off.
+        # The names of the ranks come last. If the message is too long, the cause of the loss is
+        # shortened, so that these names are not cut off.
         rest = f"; {_renewal_in_words(world)}. {lacking}".rstrip()
         reason = AddressesReady.__members__.get(renewal.reason, AddressesReady.ListLost)
         return Fact(reason, shorten_message(renewal.message, MESSAGE_LIMIT - len(rest)) + rest)
@@ -163,8 +164,8 @@ def _describe_joining(ctx: Context) -> str:
 
 
 def _describe_start(ctx: Context) -> str:
-    """Return a text that says when the job will start without the ranks that have no address yet;
-    "" if it waits for all ranks.
+    """Return a phrase that says when the job will start without the ranks that have no address yet.
+    Return "" if the job waits for all ranks, or has already started.
     """
     least, window = ctx.world.gang.minimum, ctx.job.spec.gather_seconds
     if ctx.world.state is not ListState.NONE or least == ctx.world.gang.size:

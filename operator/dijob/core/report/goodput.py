@@ -48,7 +48,7 @@ class Circumstances:
 
 
 def with_goodput(ctx: Context, status: Status) -> Status:
-    """Return the new status, with the figures updated if the status changes anyway."""
+    """Return the new status. Its figures are updated only if something else in it has changed."""
     old = ctx.job.status
     # The figures alone are never a reason for a write.
     if status == old:

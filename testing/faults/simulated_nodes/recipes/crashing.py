@@ -17,8 +17,10 @@ TEAM = 2
 
 
 async def wrong_points(scenario: Scenario, stage: Stage) -> Outcome:
-    """Count the crash points whose final state differs from the one without a kill. There is one
-    point before each write, and one after the last.
+    """Count the crash points with a wrong result.
+
+    A result is wrong if the final state differs from that of a run without a kill, or if the number
+    of created pods is wrong. There is one point before each write, and one after the last.
     """
     async with AsyncExitStack() as stack:
         team = [await stack.enter_async_context(stage.lane()) for _ in range(TEAM)]

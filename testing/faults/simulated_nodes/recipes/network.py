@@ -184,7 +184,9 @@ def dropped(stage: Stage) -> Trouble:
 
 
 def behind(stage: Stage) -> Trouble:
-    """The operator is killed, and the next one gets lists from before its predecessor's writes."""
+    """The operator is killed. The next operator gets outdated lists, which lack the last writes of
+    the killed one.
+    """
 
     @asynccontextmanager
     async def trouble(lane: Lane) -> AsyncIterator[None]:

@@ -77,7 +77,9 @@ async def its_namespace(stage: Stage) -> Outcome:
 
 
 async def hostile(stage: Stage) -> Outcome:
-    """Send hostile objects. The job of another tenant keeps running, and a new one starts."""
+    """Send hostile objects. Another tenant's running job is not disturbed, and a new job of this
+    other tenant starts.
+    """
     with deep_reading():
         async with two(stage.plane, stage.kube, stage.own_folder()) as tenants:
             await stage.kube.create(jobs(tenants.ours), dijob(tenants.ours, "a", RANKS))

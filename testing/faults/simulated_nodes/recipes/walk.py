@@ -49,8 +49,8 @@ REFUSED: dict[str, st.SearchStrategy[Any]] = {
     "cleanPodPolicy": st.just("Some"),
     "template": st.just({"containers": [{"name": "x"}]}),
 }
-# Edits that are stored and then reported by a condition, because only the apiserver can validate a
-# pod.
+# Edits that make the job's pods invalid. The edited job is stored, because the apiserver validates
+# a pod only when the pod is created. A condition then reports the error.
 ACCEPTED: dict[str, Json] = {
     "an unknown field": {"imagee": "x"},
     "a negative limit": {"resources": {"limits": {"cpu": "-1"}}},
