@@ -9,8 +9,9 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -255,6 +256,9 @@ COMMANDS = {
     "delete": ["delete", JOB],
 }
 WAITS_FOR_A_POD = {"cp (the rank does not run)"}
+HELD = "test.dijob/held"
+# The jobs that commands delete.
+DELETED = {"delete": JOB, "run --code --replace": "permitted-code"}
 # They fail here: see above.
 WITHOUT_CONTAINERS = ("logs", "topology", "cp", "cp (the rank does not run)")
 
@@ -271,7 +275,8 @@ def test_a_command_needs_exactly_the_permissions_of_the_table(
     (tmp_path / "main.py").write_text("")
     verb, *words = (word.format(tmp_path) for word in COMMANDS[command])
     config = str(config_of(users, command, tmp_path))
-    done = CliRunner().invoke(group, [verb, "--kubeconfig", config, *words])
+    with deletion_waits(users, DELETED[command], requests) if command in DELETED else nullcontext():
+        done = CliRunner().invoke(group, [verb, "--kubeconfig", config, *words])
     needs, uses = TABLE[command]
     assert complete(command, requests) == expected(command), done.output
     assert requests.denied <= uses - needs, done.output
@@ -289,28 +294,53 @@ def test_a_command_that_follows_a_job(
     users.until_condition(name, "Running", "True", seconds=60)
     config = str(config_of(users, command, tmp_path))
     argv = [*command.split(), name, "--kubeconfig", config]
-    with ends(users, name, lambda: requests.sent == expected(command)):
+    follows = partial(ends, users, name, lambda: requests.sent == expected(command))
+    with in_background(follows):
         done = CliRunner().invoke(group, argv)
     assert (requests.sent, requests.denied) == (expected(command), set()), done.output
 
 
-class ends:
-    """Delete a job in the background once a condition is true, so that its followers end."""
+def ends(plane: Plane, name: str, true: Callable[[], bool]) -> None:
+    """Delete a job once a condition is true, so that its followers end."""
+    try:
+        until_true("the command follows the job", true, 60, lambda: "")
+    finally:
+        plane.lab.kubectl("delete", "dijob", name, "--wait=false")
 
-    def __init__(self, plane: Plane, name: str, true: Callable[[], bool]) -> None:
-        self._thread = threading.Thread(target=self._end, args=(plane, name, true))
 
-    def _end(self, plane: Plane, name: str, true: Callable[[], bool]) -> None:
+@contextmanager
+def deletion_waits(plane: Plane, name: str, requests: Requests) -> Iterator[None]:
+    """Let the deletion of a job wait until the command watches the job. Otherwise, the job may
+    already be gone when the command lists it, and then the command needs no watch.
+    """
+
+    def patch(kind: str, body: object) -> None:
+        plane.lab.kubectl("patch", "dijob", name, f"--type={kind}", "-p", json.dumps(body))
+
+    def releases() -> None:
         try:
-            until_true("the command follows the job", true, 60, lambda: "")
+            watched = ("dijobs", "watch", False)
+            until_true("the command watches the job", lambda: watched in requests.sent, 60)
         finally:
-            plane.lab.kubectl("delete", "dijob", name, "--wait=false")
+            # The API server adds its own finalizer after this one.
+            first = "/metadata/finalizers/0"
+            test = {"op": "test", "path": first, "value": HELD}
+            patch("json", [test, {"op": "remove", "path": first}])
 
-    def __enter__(self) -> None:
-        self._thread.start()
+    patch("merge", {"metadata": {"finalizers": [HELD]}})
+    with in_background(releases):
+        yield
 
-    def __exit__(self, *_: object) -> None:
-        self._thread.join()
+
+@contextmanager
+def in_background(act: Callable[[], None]) -> Iterator[None]:
+    """Call a function in another thread during the block, and wait for it at the end."""
+    thread = threading.Thread(target=act)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
 
 
 @pytest.mark.parametrize("command", ["apply", "explain"])
