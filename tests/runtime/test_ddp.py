@@ -122,7 +122,7 @@ def learners_hooks(**names: Any) -> Any:
 def test_the_learner_reduces_its_log_on_the_current_device(
     torch: Any, gpu: bool, device: Any
 ) -> None:
-    """DI-engine 0.5.3 uses the GPU whose number is the rank."""
+    """DI-engine 0.5.3 uses the rank as the GPU's number."""
     torch.cuda.is_available = lambda: gpu
     assert learners_hooks(get_rank=lambda: 1).get_rank() == device
 

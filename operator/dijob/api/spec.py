@@ -133,10 +133,10 @@ class Spec(Written):
     """How many ranks a node drain may stop at the same time. If the field is absent, a drain may
     stop all of them. In a job with tasks, use tasks[].disruptionBudget."""
     lost_node_seconds: Annotated[LostNodeSeconds | None, Mutable.UNTIL_ENDED] = None
-    """How long pods stay on a node that is unreachable or not ready, before Kubernetes evicts them
-    and the job continues elsewhere. A change applies only to pods that are created after it. A
-    toleration in the template takes precedence. Defaults to the operator's value (the chart value
-    jobs.lostNodeSeconds, by default 30)."""
+    """For how many seconds a node must be unreachable or not ready before Kubernetes evicts the
+    job's pods from it. The job then continues elsewhere. A change applies only to pods that are
+    created after it. A toleration in the template takes precedence. Defaults to the operator's
+    value (the chart value jobs.lostNodeSeconds, by default 30)."""
     backoff_limit: Annotated[StrictInt, Field(ge=0, le=1000), DEFAULTED, Mutable.UNTIL_ENDED] = 3
     """Number of restarts after failures, over all ranks, before the job is marked Failed.
     Evictions, lost nodes and pods deleted by hand do not count."""

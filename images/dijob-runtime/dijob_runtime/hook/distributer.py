@@ -21,8 +21,8 @@ from typing import Any, Dict
 from dijob_runtime.waiting import meter
 from dijob_runtime.world import PodWorld
 
-# This time allows messages that were sent before the end to arrive, so that the last step can be
-# completed.
+# How long a step still waits for messages after the task has finished. Messages that peers sent
+# earlier can arrive during this time, so that the step can be completed.
 GRACE_SECONDS = 10.0
 
 

@@ -1,9 +1,9 @@
 """Patch for LogReduceHook (ding/worker/learner/learner_hook.py), which averages the learner's log
 over the ranks of DDP.
 
-In DI-engine 0.5.3, it moves values to the GPU whose number is the rank. A second pod usually
-has no GPU with that number, because each pod numbers its GPUs from 0. In a pod without GPUs, this
-always fails. With this patch, the values are on the current device.
+DI-engine 0.5.3 moves the values to a GPU, and uses the rank as the GPU's number. Each pod numbers
+its GPUs from 0, so a pod other than the first usually has no GPU with that number. In a pod without
+GPUs, the move always fails. With this patch, the values are on the current device.
 
 LogReduceHook also rejects NumPy arrays, but LightZero's MuZero puts such arrays into the log. With
 this patch, arrays are averaged like tensors.

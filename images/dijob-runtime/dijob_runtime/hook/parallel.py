@@ -48,7 +48,8 @@ def _patch_runner(parallel: Any) -> None:
     def runner(cls: Any, *args: Any, **kwargs: Any) -> Callable[..., None]:
         given = without_none(signature.bind_partial(cls, *args, **kwargs).arguments)
         del given["cls"]
-        # ditask passes every argument (from its options or DI-engine's parser), so none is added.
+        # ditask itself passes all arguments (from its options or DI-engine's parser), so the hook
+        # adds no arguments.
         by_ditask = sys._getframe(1).f_globals.get("__name__") == DITASK
         told = given if by_ditask else parallel_args(**given)
         _update_environment(told)

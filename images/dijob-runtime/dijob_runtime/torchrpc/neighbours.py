@@ -125,9 +125,9 @@ class Neighbours:
             writer.close()
 
     async def _while_it_lasts(self, card: Card, reader: asyncio.StreamReader) -> None:
-        """Report that a peer has joined, and report that it has left once its last connection is
-        closed. Two processes that connect to each other have two connections, but each process
-        reports the other only once.
+        """Report that a peer has joined. When the last connection to the peer is closed, report
+        that it has left. Two processes that connect to each other have two connections, but each
+        process reports the other only once.
         """
         links = self._links.get(card.life, 0)
         if not links and not self._join(card):

@@ -189,7 +189,7 @@ func (users given) ownWorld() string {
 }
 
 // needsNoPeers returns whether ditask needs none of the connections that the job would configure. This is the case if the user
-// has disabled connections or passed the addresses to connect to, or if the job has only one rank.
+// has disabled connections, if the user has passed the addresses of the peers, or if the job has only one rank.
 func (users given) needsNoPeers() bool {
 	return users.values["topology"] == "alone" || users.values["attach"] != "" || !strings.Contains(os.Getenv("DI_NODES"), ",")
 }

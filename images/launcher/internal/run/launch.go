@@ -22,8 +22,8 @@ const (
 	// The exit code after a requested restart. It is not 0, because the kubelet does not restart a container that exited 0
 	// (restartPolicy OnFailure). The operator knows this code (operator/dijob/pod.py, RENEWAL_CODE).
 	renewalExit = 85
-	// How often the launcher checks whether signalled processes have ended. The interval is short, because it delays the pod's
-	// end.
+	// How often the launcher checks whether signalled processes have ended. The interval is short, because the pod can end
+	// later by up to one interval.
 	endPoll = 20 * time.Millisecond
 	// How often a connected launcher looks for a new list in the kubelet's file, in ticks.
 	connectedTicks = 10
@@ -325,9 +325,9 @@ func (r *run) supervise() int {
 	}
 }
 
-// forward forwards a signal. A terminating signal goes to every process of the container, because a shell between this program
-// and the user's would not forward it. USR1 and USR2 go to the command only. If they went to all processes, they would end
-// those that have no handler for them.
+// forward forwards a signal. A terminating signal goes to every process of the container. If the command is a shell, this shell
+// would not forward the signal to the user's program. USR1 and USR2 go to the command only. If they went to all processes, they
+// would end those that have no handler for them.
 func (r *run) forward(which syscall.Signal) {
 	if which == syscall.SIGUSR1 || which == syscall.SIGUSR2 {
 		syscall.Kill(r.child, which)

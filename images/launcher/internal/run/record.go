@@ -23,8 +23,8 @@ const (
 	confirmPoll    = 50 * time.Millisecond
 	// The launcher logs what it is waiting for only after this time, because the operator usually responds sooner. At that
 	// point, it also repeats the failed program's output, even without a SIGTERM: Linux drops a SIGTERM that arrives before the
-	// launcher has a handler, and the kubelet sends no other before SIGKILL. The time is less than the shortest usual grace
-	// period, 2 s.
+	// launcher has a handler, and the kubelet sends no other before SIGKILL. The time is shorter than 2 s, the
+	// shortest grace period in common use.
 	confirmLogAfter = 1500 * time.Millisecond
 	// The exit code of a program that was killed together with its launcher: 128 + SIGKILL.
 	killed = 137

@@ -28,7 +28,7 @@ const (
 	// (operator/dijob/core/observed/containers.py). The wording of aloneMark and otherwiseMark is an interface between versions.
 	aloneMark = "dijob: this rank works alone: "
 	// This prefix tells the operator that a program's arguments conflict with the job. The program writes the conflicts
-	// into this file next to topology.json (images/dijob-runtime/dijob_runtime/parallel.py).
+	// into otherwiseFile, in the folder of topology.json (images/dijob-runtime/dijob_runtime/parallel.py).
 	otherwiseMark = "dijob: this program says otherwise: "
 	otherwiseFile = "says-otherwise"
 )

@@ -13,7 +13,7 @@ const COLUMNS = [
   ["Goodput", (row) => (row.goodput === null ? "unknown" : `${Math.round(100 * row.goodput)} %`)],
 ];
 const NOTE =
-  "Computed from the jobs that exist now: deleted jobs are not included. GPU hours: the number of GPUs that a job requests now, multiplied by the time for which it had nodes. " +
+  "Computed from the jobs that exist now: deleted jobs are not included. GPU hours: the number of GPUs that a job requests now, multiplied by the time during which the job had nodes. " +
   "Productive: all ranks were Ready, and no iteration was repeated. Goodput: the productive share of each job's total time, including waiting; the average over the jobs is weighted by their ranks.";
 
 export class Totals {
