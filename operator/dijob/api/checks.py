@@ -427,7 +427,8 @@ def _stall_problems(spec: Spec) -> Iterator[Problem]:
 
 
 def _volume_problems(spec: Spec) -> Iterator[Problem]:
-    # The apiserver would reject invalid volumes only when the operator creates the pods.
+    # Without this check, the apiserver would reject invalid volumes later, when the operator
+    # creates the pods.
     seen = set[str]()
     for at, volume in enumerate(spec.volumes or ()):
         name = volume.get("name")

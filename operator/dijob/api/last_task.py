@@ -1,10 +1,10 @@
 """The two fields that set the size of a job's last task: `spec.replicas` and the task's `replicas`.
 
 Autoscalers write `spec.replicas`, and users write both. The operator never writes the task's field,
-which belongs to the user's manifest. `spec.replicas` is the size until the task's field changes;
-then the operator copies the new value to `spec.replicas`. To notice such a change, the operator
-keeps the last known value of the task's field in an annotation. It writes the annotation and
-`spec.replicas` in the same request (docs/decisions/059).
+which belongs to the user's manifest. `spec.replicas` is the current size. If the task's field
+changes, its new value becomes the size, and the operator copies it to `spec.replicas`. To notice
+such a change, the operator keeps the last known value of the task's field in an annotation. It
+writes the annotation and `spec.replicas` in the same request (docs/decisions/059).
 """
 
 from collections.abc import Mapping

@@ -23,8 +23,8 @@ KEPT_LEVELS: Final = 150
 # Templates of real pods have a few hundred values, and each pod gets all of them. The largest
 # object that an apiserver stores has a million values and would delay all other jobs.
 VALUES: Final = 10_000
-# If a part of a document has more commas and opening brackets than this, it has more than VALUES
-# values: each value adds at most one comma and one opening bracket.
+# Each value adds at most one comma and one opening bracket. So a part of a document has more than
+# VALUES values if its commas and opening brackets together exceed this number.
 TOKENS: Final = 2 * VALUES + 5_000
 # The placeholder for the content of an object or list that was cut. Validation rejects it.
 CUT: Final = "\0cut"
@@ -79,8 +79,8 @@ def is_wide(document: bytes) -> bool:
 def cut_size(document: bytes, levels: int, most: int = TOKENS) -> bytes:
     """Return a JSON document in which large parts are replaced by CUT.
 
-    A part is an object or list at level `levels` + 1. It is large if it has more than `most` commas
-    and opening brackets.
+    A part is an object or list at level `levels` + 1. It is large if its commas and opening
+    brackets together exceed `most`.
     """
     depth, tokens, start, kept, begin = 0, 0, 0, list[bytes](), 0
     for found in _TOKEN.finditer(document):

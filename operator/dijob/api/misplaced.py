@@ -1,7 +1,7 @@
 """Warns about labels and annotations on the DIJob that have an effect only on pods.
 
-Queues, autoscalers and sidecar injectors read such keys on pods. Pods get the keys of their
-template, so the same key on the DIJob has no effect. Without a warning, a queue label on the DIJob
+Queues, autoscalers and sidecar injectors read such keys on pods. Pods get such keys only from their
+template, so a key on the DIJob itself has no effect. Without a warning, a queue label on the DIJob
 would silently let the pods run outside the queue's quota.
 """
 

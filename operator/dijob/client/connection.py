@@ -114,7 +114,7 @@ class ClientConnection:
     async def read_token(self) -> str:
         """Return the bearer token of the kubeconfig's user; "" if the user has another kind of
         credential. Also return "" if the user impersonates another user, because the token does not
-        belong to that user.
+        belong to the impersonated user.
         """
         if self.target.impersonation:
             return ""

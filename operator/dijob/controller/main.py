@@ -118,8 +118,8 @@ async def _run_replica(api: Api, settings: Settings, leads: Leadership) -> None:
             await queue.run()
 
     async def serve_launchers() -> None:
-        # Until the pods are listed, the keys of their launchers are unknown, and thousands of
-        # launchers would be refused again and again.
+        # Until the pods are listed, the keys of their launchers are unknown. If the server accepted
+        # connections before that, it would refuse thousands of launchers again and again.
         await children.synced()
         async with serve_channel(reconciler.launchers, settings.channel_port):
             await asyncio.Event().wait()

@@ -149,9 +149,10 @@ class Reconciler:
         if not decided.actions:
             return min(wait, decided.requeue_after, memory.pods.wait(self._clock.now()))
         # The second plan still has actions. If the first plan contained one of them, its first
-        # attempt failed with a conflict: the object had changed. The watch event about this change
-        # usually arrives within the pause. A new action, such as creating pods after their Service,
-        # has become possible through earlier actions, so it must not wait.
+        # attempt failed with a conflict: the object had changed. So the operator pauses before it
+        # plans again. The watch event about this change usually arrives during this pause. A new
+        # action, such as creating pods after their Service, has become possible through earlier
+        # actions, so it must not wait.
         return 0.2 if set(asked) & set(decided.actions) else 0.0
 
     async def _plan(self, job: DIJob, memory: JobMemory) -> Plan:

@@ -27,8 +27,8 @@ const (
 // FilePath returns the value of DIJOB_STACKS.
 func FilePath() string { return env.BesideTopology("stacks") }
 
-// Take returns the stack of the first given process that has a handler, as faulthandler writes it. It returns "" if no process
-// has a handler, or if that process does not answer.
+// Take returns the stack of the first given process that has a handler for the signal. The stack has the format of Python's
+// faulthandler. Take returns "" if no process has a handler, or if that process does not answer.
 func Take(processes []int) string {
 	for _, process := range processes {
 		if hasHandler(env.Read(fmt.Sprintf("/proc/%d/status", process))) {

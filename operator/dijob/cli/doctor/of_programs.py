@@ -214,8 +214,8 @@ def check_proxies(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _bypasses_proxy(ip: str, no_proxy: str) -> bool:
-    """Whether no_proxy covers an IP address. It does if it contains "*", the address itself, a
-    network that includes the address, or a prefix of it such as "10.".
+    """Whether no_proxy covers an IP address. It does if one of its entries is "*", the address
+    itself, the beginning of the address (such as "10."), or a network that includes the address.
 
     HTTP clients differ in the forms that they accept. This check accepts all of them, so that it
     does not report a proxy that is not used.

@@ -1,4 +1,4 @@
-"""Judges whether the objects to which pods refer exist and meet the needs of the pods. No I/O."""
+"""Judges the objects to which pods refer: do they exist, and can the pods use them? No I/O."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final

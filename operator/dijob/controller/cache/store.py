@@ -86,9 +86,9 @@ class Store(Generic[T]):
 
     def put(self, view: T) -> None:
         """Store a view, unless a newer one is known or the object was deleted."""
-        # A deleted object comes back only with a version that is newer than its deletion. A view of
-        # a known object may have the same version as before, because the operator edits views after
-        # its own writes.
+        # A deleted object comes back only with a version that is newer than its deletion. If an
+        # object is still stored, a view with the stored version is also accepted, because the
+        # operator edits views after its own writes.
         known = self._by_owner.get(view.owner, {}).get(view.uid)
         least = (
             version_key(known.version) if known is not None else self._gone.get(view.uid, -1) + 1

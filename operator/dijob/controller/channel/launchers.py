@@ -160,8 +160,9 @@ class Launchers:
             self.on_change(pod.owner)
 
     def note_progress(self, pod: Pod, report: ProgressReport | None, stack: str | None) -> None:
-        """Record the progress in a report, and the stack of the program's main thread. If the
-        operator has asked for the stack, call `on_change` when the stack or new progress arrives.
+        """Record what a launcher reports: its program's progress, and the stack of the program's
+        main thread. The stack is recorded only if the operator has asked for it. After asking, call
+        `on_change` when the stack or new progress arrives.
         """
         known = self._of(pod)
         was, asked = known.moved, known.asked

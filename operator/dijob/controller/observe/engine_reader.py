@@ -40,9 +40,9 @@ READ_AGAIN_SECONDS = (10.0, 300.0)
 @dataclass
 class EngineMemory:
     """What is known about the object of a job's engine. `found` maps the object's key to its view,
-    or to None if the object does not exist. A resumed job has an object with another name. `due` is
-    the time of the next read (monotonic seconds), and `reads` is the number of consecutive reads so
-    far.
+    or to None if the object does not exist. The key contains the object's name. When a suspended
+    job is resumed, it gets a new object with a different name. `due` is the time of the next read
+    (monotonic seconds), and `reads` is the number of consecutive reads so far.
     """
 
     found: dict[str, SchedulingObject | None] = field(default_factory=dict)

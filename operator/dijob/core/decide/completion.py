@@ -167,8 +167,8 @@ def time_to_live(ctx: Context) -> float | None:
 
 
 def _awaits_record(ctx: Context) -> bool:
-    """Whether dijob.history must still record the job. The annotation contains the uid, so that it
-    is not valid for a copy of the job.
+    """Whether dijob.history must still record the job. A recorded job has an annotation whose value
+    is the job's uid, so the annotation is not valid for a copy of the job.
     """
     meta = ctx.job.metadata
     return ctx.observed.keeps_history and meta.annotations.get(ANNOTATION_RECORDED) != meta.uid

@@ -152,9 +152,9 @@ def workload_is_missing(ctx: Context) -> bool:
 def is_outdated(ctx: Context) -> bool:
     """Whether the Workload of a waiting job is unsuitable, so that the job needs a new one.
 
-    It is unsuitable if it was created from another version of the job. If the job has a minimum,
-    it is also unsuitable if it was created to replace a smaller Workload. Such a Workload has no
-    minimum, so Kueue would admit either all of its pods or none.
+    A Workload is unsuitable if it was created from another version of the job. For a job with a
+    minimum, a Workload that was created to replace a smaller one is also unsuitable. Such a
+    Workload has no minimum, so Kueue would admit either all of its pods or none.
     """
     seen = ctx.observed.queue
     if _differs(seen):

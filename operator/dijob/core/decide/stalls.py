@@ -3,9 +3,9 @@
 The operator asks the launchers for the stacks of their programs, and restarts the slowest ranks
 once if stallPolicy says so.
 
-The stall is reported in the status first (report/stalls.py). The restart is recorded like a loss,
-in the same write as its count. So if the operator is killed, the restart is neither lost nor
-repeated.
+The stall is reported in the status first (report/stalls.py). A later status write records the
+restart as a loss, and increases the number of restarts. So if the operator is killed, the restart
+is neither lost nor repeated.
 """
 
 from collections.abc import Iterator

@@ -25,8 +25,8 @@ CALM_SECONDS = 600.0
 # Seconds that a restart may take beyond the grace period before the pod is re-created. This leaves
 # time to remind a kubelet that has missed the list (address_writes.REMIND_SECONDS).
 SLACK_SECONDS = 15.0
-# If a process has started after the request and its launcher has not stopped it within this time,
-# the process has the new list.
+# A process that started after the request and has run for at least this time has the new list.
+# Otherwise, its launcher would have stopped it earlier.
 SETTLED_SECONDS = 5.0
 
 

@@ -114,8 +114,8 @@ def has_not_started(status: Body) -> bool:
     """Whether no container has started except the one that installs the operator's programs.
 
     The gate starts only when the main container's image is on the node. An init container of the
-    template may start before that image is on the node, but it may wait for the program of another
-    rank. So the pod must be treated as arrived once such an init container has started. Otherwise
+    template can start earlier, and some init containers wait for the program of another rank. So
+    the pod must be treated as arrived once an init container of the template has started. Otherwise
     that container and the other rank would wait for each other indefinitely.
     """
     return not any(

@@ -28,7 +28,7 @@ TORCHRUN = re.compile(
     re.DOTALL,
 )
 # Signals that a program causes itself, so its last output explains them. Any other signal comes
-# from outside and terminates a program whose output is normal.
+# from outside, so the last line of the output does not explain it.
 OWN_SIGNALS = frozenset({"SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV", "SIGSYS"})
 # A line with at least one word, unlike a separator or the marks below the position of an error.
 MEANINGFUL = re.compile(r"[^\W_]{2,}")

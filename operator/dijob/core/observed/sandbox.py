@@ -13,8 +13,9 @@ A container without a launcher has no such delay. Its end and the death of its s
 same timestamp, although one of them happened first. The operator usually observes the two events
 one after the other, and remembers their order (`with_remembered`). If the operator has observed
 both at the same time, the exit code decides. The sandbox is assumed to be the cause if the
-container was terminated by SIGTERM or SIGKILL. The same applies if the container exited 0, and the
-kubelet reported this in the same second as the sandbox's death, or later (`_reported_at_once`).
+container was terminated by SIGTERM or SIGKILL. If the exit code is 0, it depends on when the
+kubelet reported the exit. If it did so in the second in which it reported the sandbox's death, or
+in a later one, the sandbox is assumed to be the cause (`_reported_at_once`).
 """
 
 from collections.abc import Mapping
@@ -76,8 +77,8 @@ def with_remembered(before: Pod, now: Pod) -> Pod:
 
 
 def _reported_at_once(status: Body, since: str) -> bool:
-    """Whether the kubelet reported the end of the containers in the same second in which it
-    reported the sandbox's death (`since`), or later.
+    """Whether the kubelet reported the end of the containers in the second in which it reported the
+    sandbox's death (`since`), or in a later one.
 
     After a normal end, the kubelet reports the end first. It stops the sandbox a second later,
     because it first lists all containers again (seen on 1.37.2; pkg/kubelet: GetNewerThan before
