@@ -168,9 +168,9 @@ containerStatuses:
 
 
 def _status(template: str) -> dict[str, Any]:
-    """Return a patch of a pod's status that requires the version that the stage has seen. kwok's
-    view of a pod may be outdated. Without this check, kwok would play a stage twice and give a pod
-    a second address.
+    """Return a patch of a pod's status. The API server rejects it if the pod has changed since kwok
+    read the pod. Without this check, an outdated view would let kwok play a stage twice and give a
+    pod a second address.
     """
     whole = (
         "metadata: {resourceVersion: {{ .metadata.resourceVersion | Quote }}}\nstatus:\n"

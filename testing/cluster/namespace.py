@@ -13,7 +13,7 @@ from cluster.shell import run
 from cluster.waiting import until
 
 # Kernel settings that the kubelet would otherwise change on the machine. In the node's mount
-# namespace (and only there), it finds these values instead of the machine's.
+# namespace (and only there), the kubelet finds these values instead of the machine's.
 _SYSCTLS = (
     "vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/panic_on_oops=1 "
     "kernel/keys/root_maxkeys=1000000 kernel/keys/root_maxbytes=25000000"
@@ -62,7 +62,10 @@ def hold_network(state: Path, binaries: Path) -> Process:
 
 
 def hold_node(state: Path, node: str, binaries: Path, disk: str) -> Process:
-    """Create a network and a mount namespace for one node; `disk` is explained at `_NODE`."""
+    """Create a network namespace and a mount namespace for one node.
+
+    `disk` is explained at `_NODE`.
+    """
     argv = [
         "unshare",
         "--net",

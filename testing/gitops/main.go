@@ -1,8 +1,9 @@
 // Prints the health of DIJobs as GitOps tools compute it. Each line of the input is a JSON object.
 // Each line of the output has two statuses, each with its message. One is computed by kstatus,
-// which Flux and Helm 4 use. The other one is computed by the Lua script in the first argument,
-// which runs in the interpreter that Argo CD uses. Each line also has the outcome of an Argo
-// Workflows step. The step's success and failure conditions are the other arguments.
+// which Flux and Helm 4 use. The other one is computed by a Lua script, which runs in the
+// interpreter that Argo CD uses. The program's first argument is the path of this script. Each line
+// also has the outcome of an Argo Workflows step. The program's second and third arguments are the
+// success condition and the failure condition of this step.
 package main
 
 import (

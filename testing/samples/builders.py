@@ -200,7 +200,7 @@ def given(number: int, text: str, **fields: Any) -> ListCopy:
 
 
 def plan(owner: DIJob, seen: Observed, now: datetime) -> Plan:
-    """Return the plan for a job with the status that the operator would have stored."""
+    """Return the plan for a job, after `written` has completed the job's status."""
     return real_plan(owner.model_copy(update={"status": written(owner.status, seen)}), seen, now)
 
 
@@ -270,7 +270,7 @@ def hands_out(owner: DIJob, seen: Observed, now: datetime) -> Plan:
 
 
 def world_of(gang: Gang, seen: Observed, status: Status, now: datetime) -> World:
-    """Return the World of a job with the status that the operator would have stored."""
+    """Return the World of a job, after `written` has completed `status`."""
     return World.of(gang, seen, written(status, seen), now)
 
 

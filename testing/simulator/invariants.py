@@ -42,7 +42,8 @@ class Watched(Judged):
         old, new = self.before, self.job.status
         for field in ("list_number", "restarts", "renewals"):
             assert getattr(new, field) >= getattr(old, field), (field, old, new)
-        # If a loss restarts all ranks, a rank's success is valid only for the list that it had.
+        # If a job or a task can restart only as a whole, its ranks that have succeeded restart with
+        # the others. No other rank loses its success.
         again = old.last_renewal != new.last_renewal
         lost = parse_ranks(old.succeeded_ranks) - parse_ranks(new.succeeded_ranks)
         assert not lost or (again and (self.together or lost <= self.group))

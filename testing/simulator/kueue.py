@@ -225,7 +225,7 @@ def _notes(body: Body) -> dict[str, str]:
 
 
 def condition(body: Body, type_: str) -> str:
-    """Return the status of a Workload's condition; "" if it has none."""
+    """Return the status of a Workload's condition; "" if the Workload has no such condition."""
     conditions = (body.get("status") or {}).get("conditions") or ()
     return next((str(one["status"]) for one in conditions if one["type"] == type_), "")
 

@@ -35,7 +35,8 @@ def crash(pod: SimPod, main: bool) -> None:
 
 def fail_for_good(pod: SimPod) -> None:
     """Make a pod permanently Failed, as after the user's own deadline or after the failure of an
-    init container with restartPolicy Never. This is possible before the first peer list.
+    init container with restartPolicy Never. This can happen even before the first peer list is
+    published.
     """
     pod.crashes += max(1, sum(box.state == "running" for box in pod.boxes))
     pod.kill("DeadlineExceeded")

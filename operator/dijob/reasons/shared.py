@@ -101,8 +101,9 @@ class GangScheduled(Reason):
         " the same as for PodRejected and PodForbidden",
     )
     QueueMissing = problem(
-        "the LocalQueue that the job's label names does not exist, or it is not active",
-        "create the LocalQueue, correct the label `kueue.x-k8s.io/queue-name`, or ask the"
+        "the job has no queue label, or the LocalQueue in this label does not exist or is not"
+        " active",
+        "create the LocalQueue, set or correct the label `kueue.x-k8s.io/queue-name`, or ask the"
         " administrator of the queue",
     )
     NeverFits = problem(

@@ -38,9 +38,9 @@ def command(
     exceeded. The exit code is 0 for Succeeded, 1 for Failed, 6 after --timeout and 130 after
     Ctrl-C. No process is left running.
 
-    Volumes: an emptyDir becomes a temporary folder. The keys of a ConfigMap or Secret in the same
-    file become files. Any other volume needs --volume. Mount paths are replaced in command, args,
-    env and workingDir, but not inside the program's own files.
+    Volumes: an emptyDir becomes a temporary folder. If the job's file contains the ConfigMap or
+    Secret of a volume, the keys of this object become files. Any other volume needs --volume. Mount
+    paths are replaced in command, args, env and workingDir, but not inside the program's own files.
 
     Not supported: images, init containers and sidecars, resource limits (CPU, memory, GPUs),
     probes, network policies, scaling, lost pods and nodes, the HTTP server, and the file

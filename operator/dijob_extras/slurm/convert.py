@@ -38,7 +38,7 @@ class Wishes:
 
 @dataclass(frozen=True)
 class Converted:
-    """The DIJob, and the notes about lines that it does not contain."""
+    """The DIJob, and the notes about the script's lines that were changed or left out."""
 
     job: Body
     notes: list[Note] = field(default_factory=list)

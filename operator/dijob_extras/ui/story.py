@@ -102,7 +102,8 @@ def list_phases(job: Job, events: Sequence[Event], memory: PageMemory) -> list[d
     # down. So the inferred phase usually began later than the observed one.
     steps, found = [*memory.phases, *_infer_phases(job, events)], list[SeenValue]()
     for step in sorted((step for step in steps if step.time), key=lambda step: step.time):
-        # Both sources can have the same phase at slightly different times.
+        # Both sources can contain the same phase with slightly different start times. Only the
+        # earlier entry is kept.
         if not found or found[-1].value != step.value:
             found.append(step)
     return [asdict(step) for step in found]

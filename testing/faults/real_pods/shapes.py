@@ -30,7 +30,8 @@ class Shape:
     name: str
     pods: tuple[str, ...]
     wiring: Wiring
-    # More than a run can cause, so that jobs do not end in the middle of it.
+    # In a run of the usual length, a job has fewer failures than this. So no job ends during the
+    # run.
     backoff_limit: int = 60
     beats: bool = False
     together: bool = False

@@ -204,8 +204,8 @@ def apply_facts(status: Status, facts: Iterable[Fact], generation: int, now: dat
 
 def events(old: Status, new: Status) -> tuple[Event, ...]:
     """Return the events for a status change: one for each condition whose new reason has an event
-    in the catalog. Scaled reports a new size of the peer list of a running job, and SizeIgnored a
-    new size of a job that has ended.
+    in the catalog. Scaled reports a new size of the peer list of a running job. SizeIgnored reports
+    that the size of a job was changed after the job had ended.
     """
     before = {c.type: c for c in old.conditions}
     changed = [
@@ -255,7 +255,7 @@ def _scaled_events(old: Status, new: Status) -> tuple[Event, ...]:
 
 
 def _ignored_events(old: Status, new: Status) -> tuple[Event, ...]:
-    """Return the event for a new size of a job that has ended.
+    """Return the event which reports that a job's size was changed after the job had ended.
 
     The API server accepts this change. If it rejected the change, autoscalers would repeat it again
     and again (docs/decisions/016).

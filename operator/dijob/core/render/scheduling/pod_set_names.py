@@ -6,7 +6,8 @@ from dijob import names
 from dijob.api.pod_sets import PodSet
 from dijob.core.render.scheduling.row import Membership, PodMarks
 
-# The name of the pod set of a job without tasks, as Kueue uses it for its own kinds.
+# The name of the pod set of a job without tasks. Kueue gives the pod set of a batch/v1 Job the same
+# name.
 MAIN: Final = "main"
 POD_SET: Final = f"{names.KUEUE_GROUP}/podset"
 

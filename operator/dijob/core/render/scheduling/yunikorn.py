@@ -6,9 +6,9 @@ group with placeholder pods, and replaces these with the real pods. After that, 
 effect: the new pod of a lost rank is scheduled like any other pod. So nothing has to be updated
 when a rank succeeds or the job is resized.
 
-Placeholder pods hold nodes while the application waits. After a timeout, YuniKorn gives them up and
-schedules the pods one by one (gangSchedulingStyle Soft, its default). The template can choose
-otherwise with the annotation yunikorn.apache.org/schedulingPolicyParameters.
+Placeholder pods hold nodes while the application waits. After a timeout, YuniKorn deletes the
+placeholder pods and schedules the real pods one by one (gangSchedulingStyle Soft, its default). The
+template can choose otherwise with the annotation yunikorn.apache.org/schedulingPolicyParameters.
 """
 
 import json
