@@ -36,8 +36,8 @@ TIMEOUT_SECONDS: Final = 2.0
 # observes the renewal.
 BACK_SECONDS: Final = RENEW_SECONDS + TIMEOUT_SECONDS + LOOK_SECONDS
 # The leaseDurationSeconds of a released Lease, as in client-go (leaderelection.go). If a Lease has
-# no holder, but another leaseDurationSeconds, it was not released: someone has edited it. Its
-# leader may still be active.
+# no holder, but its leaseDurationSeconds is different, it was not released: someone has edited it.
+# Its leader may still be active.
 FREED_SECONDS: Final = 1
 # A write that waited longer than this for the lease is not sent, because its plan may be stale.
 PAUSE_SECONDS: Final = 2.0
