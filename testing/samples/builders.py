@@ -167,7 +167,8 @@ def written(status: Status, seen: Observed) -> Status:
     """Return the status with the revision and digest of the newest list that a pod has.
 
     The operator stores both before it gives a list to a pod. If no pod has a list, or if `status`
-    already has a revision and digest, `status` is not changed.
+    already has a digest, `status` is not changed. If `status` has only a revision, this revision is
+    kept, and the digest is made for it.
     """
     held = (pod.copy.address_list for pod in seen.pods.values())
     newest = max(held, key=lambda one: one.number, default=NO_LIST)

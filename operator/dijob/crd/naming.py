@@ -54,8 +54,8 @@ _NUMBERS: Final = str([str(number) for number in range(job_names.LABEL_LENGTH)])
 def of_job() -> tuple[Rule, ...]:
     """Return the rules for a job's name.
 
-    If a generated name is too long, only the second rule reports this. The user can make the prefix
-    (generateName) shorter, but cannot choose the rest of the name.
+    If a generated name is too long, only the second rule reports this. The first rule would suggest
+    another name, but the user can only make the prefix (generateName) shorter.
     """
     return (
         Rule(

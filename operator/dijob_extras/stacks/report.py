@@ -17,9 +17,9 @@ def report_stacks(
     """Yield a summary and a line for each group of processes at the same position.
 
     A group is not reported as a problem, because a position in the program does not prove that
-    anything is wrong. A stopped process is reported as a problem. If a process is
-    stopped, the summary of the groups is omitted. The summary would blame ranks at other positions
-    for a hang that the stopped process explains.
+    anything is wrong. A stopped process is reported as a problem. If a process is stopped, the
+    summary of the groups is omitted. The summary would blame ranks at other positions for a hang
+    that the stopped process explains.
     """
     if not looks:
         yield unknown("no stacks: the job has no pods")

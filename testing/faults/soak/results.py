@@ -114,8 +114,8 @@ def newest(samples: Sequence[Sample]) -> str:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the percentile `share` (from 0 to 1): the smallest value that is at least as large as
-    this share of all values. If there are no values, return 0.
+    """Return the percentile `share` (more than 0, at most 1): the smallest value that is at least
+    as large as this share of all values. If there are no values, return 0.
     """
     ordered = sorted(values)
     return ordered[math.ceil(share * len(ordered)) - 1] if ordered else 0.0
