@@ -29,9 +29,10 @@ PASS_SECONDS = 7.0
 class Faults:
     """Faults while the operator runs.
 
-    `writes` is the number of writes after which the operator is killed (`kills`), or waits for the
-    apiserver while other things happen. `turn` is how many writes are delayed at the beginning, so
-    that the writes that follow them arrive first.
+    `writes` is the number of writes that may pass. If `kills` is true, the operator is killed at
+    the next write. Otherwise, that write and all later ones are held back while other things
+    happen. `turn` is how many writes are delayed at the beginning, so that the writes that follow
+    them arrive first.
     """
 
     writes: int = PLENTY

@@ -73,8 +73,8 @@ def replayed(dice: random.Random, share: float) -> Retell:
         event = json.loads(line)
         if event["type"] == "BOOKMARK":
             return [line]
-        # By uid, not by name: an old event of a deleted object with the same name would be
-        # a different fault.
+        # The events are stored by uid, not by name. To replay an event of a deleted object with the
+        # same name would be a different kind of fault.
         uid = event["object"]["metadata"].get("uid", "")
         old = former.setdefault(uid, line)
         return [line, old] if dice.random() < share else [line]

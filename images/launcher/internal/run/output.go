@@ -25,8 +25,9 @@ const (
 )
 
 // recorder forwards the program's output to the container's log, and keeps the end of the output in two files of the pod's
-// volume. It exists only for containers that the kubelet restarts: Kubernetes keeps only the log of the newest container of an
-// ended pod. In that container, the launcher may have done nothing but wait (record.go).
+// volume. It exists only for containers that the kubelet restarts. Kubernetes keeps only the log of the newest container of an
+// ended pod. Without the recorder, this log would lack the program's output if the newest container was stopped before its
+// launcher started the program (record.go).
 type recorder struct {
 	mutex   sync.Mutex
 	file    *os.File

@@ -41,8 +41,9 @@ type lastRun struct {
 
 func runPath() string { return filepath.Join(env.RunFolder(), "run.json") }
 
-// startsAgain returns whether the kubelet restarts this container after a failure. It creates the directory of the records. If
-// that is not possible, it returns false, because nothing can then be stored for the next launcher.
+// startsAgain returns whether the kubelet restarts this container after a failure. If so, startsAgain also creates the directory
+// of the records. If the directory cannot be created, startsAgain returns false, because nothing can then be stored for the
+// next launcher.
 func startsAgain() bool {
 	return os.Getenv("DIJOB_RESTART_POLICY") == "OnFailure" && os.MkdirAll(env.RunFolder(), 0o777) == nil
 }

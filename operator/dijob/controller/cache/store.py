@@ -2,9 +2,9 @@
 
 The store merges the results of list requests, watches and the operator's own writes, in whatever
 order they arrive. The store remembers deleted objects, so that a late event does not bring them
-back. The store also remembers which objects it knows only from other responses, such as the
-responses to writes. No list or watch has shown such an object yet. If it is deleted before a
-list or watch shows it, no watch will ever report the deletion.
+back. The store also remembers which objects no list or watch has shown yet. It knows these
+objects from another source, for example from the response to a write. If such an object is deleted
+before a list or watch shows it, no watch will ever report the deletion.
 """
 
 import itertools

@@ -65,8 +65,9 @@ def recover_revision(gang: Gang, observed: Observed, status: Status) -> Status:
 
     A status that was written by an older operator has no digest, and a status can also be deleted.
     The copy with the highest revision is accepted if the kubelets report exactly its addresses,
-    because the operator would now create the same list. A revision that this operator has published
-    is never used again.
+    because the operator would now create the same list. If this operator has published a higher
+    revision to one of the pods, the copy is not accepted. The next list then gets a revision
+    above the published one.
     """
     pods = observed.pods
     published = max((observed.published.get(pod.uid, 0) for pod in pods.values()), default=0)

@@ -102,8 +102,9 @@ class Rendezvous:
         if not self._enough or complete or world.possible_size == world.gang.size:
             return 0.0
         if world.list_is_stale:
-            # The first missing rank finds no node, so the window is counted from the creation of
-            # its pod. If the pod of this rank was rejected instead, the window is over.
+            # The first missing rank is unschedulable for one of two reasons. If the scheduler finds
+            # no node for its pod, the window is counted from the creation of the pod. If the
+            # creation of its pod was rejected, there is no pod, and the window is over.
             pod = world.pods.get(world.possible_size)
             waited = pod_age(pod, self.now) if pod else self.window
         else:

@@ -15,9 +15,10 @@ from dijob.core.options import Delivery, Options
 from dijob.core.render.fields import Manifest, as_mapping, field_variable
 from dijob.names import Addressing
 
-# The kubelet may start a container with an old view of the pod, which lacks the peer list that
-# opened the gate. If the container has variables that the kubelet reads from that view, the gate
-# waits this long for a newer view.
+# When the gate has the peer list, the kubelet may still start the main container from an older
+# version of the pod. That version lacks the list. If the kubelet sets variables of the main
+# container from the pod's annotations, the gate waits this long, so that the kubelet can receive
+# the newer version.
 SETTLE_SECONDS = "3"
 
 

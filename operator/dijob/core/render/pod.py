@@ -99,7 +99,7 @@ def _gate_waits(
 ) -> dict[str, str]:
     """Return the variables that tell the gate what to wait for in addition to the list."""
     waits = {}
-    # The launcher cannot correct variables that the kubelet reads from an older view of the pod.
+    # The launcher cannot correct variables that the kubelet reads from an older version of the pod.
     if variables.from_fields(main, gang_of(job), member, launched):
         waits["DIJOB_SETTLE_SECONDS"] = launcher.SETTLE_SECONDS
     # With a dnsPolicy that is not in CLUSTER_DNS, the pod might not use the cluster's DNS. The gate
