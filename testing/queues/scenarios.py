@@ -178,7 +178,8 @@ def killed_while_growing(stage: Stage) -> str:
 def redis_server(stage: Stage) -> str:
     """The pod of the job's own Redis server counts against the quota.
 
-    The quota is six CPUs. The job needs all of them: five for its ranks and one for its server.
+    The quota of both teams together is six CPUs. The job needs all of them: five for its ranks and
+    one for its server.
     """
     stage.apply(queued_job("first", 1))
     stage.phase("first", "Running")

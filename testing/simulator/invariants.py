@@ -42,8 +42,8 @@ class Watched(Judged):
         old, new = self.before, self.job.status
         for field in ("list_number", "restarts", "renewals"):
             assert getattr(new, field) >= getattr(old, field), (field, old, new)
-        # If a job or a task can restart only as a whole, its ranks that have succeeded restart with
-        # the others. No other rank loses its success.
+        # If a job or a task can restart only as a whole, a loss also restarts its ranks that have
+        # succeeded. No other rank loses its success.
         again = old.last_renewal != new.last_renewal
         lost = parse_ranks(old.succeeded_ranks) - parse_ranks(new.succeeded_ranks)
         assert not lost or (again and (self.together or lost <= self.group))

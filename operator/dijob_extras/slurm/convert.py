@@ -38,7 +38,9 @@ class Wishes:
 
 @dataclass(frozen=True)
 class Converted:
-    """The DIJob, and the notes about the script's lines that were changed or left out."""
+    """The DIJob, and the notes about the script's lines that were changed or left out, or that do
+    not work in a pod.
+    """
 
     job: Body
     notes: list[Note] = field(default_factory=list)

@@ -161,8 +161,8 @@ class Launchers:
 
     def note_progress(self, pod: Pod, report: ProgressReport | None, stack: str | None) -> None:
         """Record what a launcher reports: its program's progress, and the stack of the program's
-        main thread. The stack is recorded only if the operator has asked for it. After asking, call
-        `on_change` when the stack or new progress arrives.
+        main thread. The stack is recorded only if the operator has asked for it. If it has
+        asked, call `on_change` when the stack or new progress arrives.
         """
         known = self._of(pod)
         was, asked = known.moved, known.asked
