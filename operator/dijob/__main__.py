@@ -204,8 +204,8 @@ def _enum_option(
     default="",
     metavar="NAMESPACE/NAME",
     help=(
-        "The Lease for leader election. Default: no leader election, which is enough for a single"
-        " operator."
+        "The Lease for leader election. Default: none, because a single operator needs no leader"
+        " election."
     ),
 )
 @click.option(

@@ -120,7 +120,7 @@ REFUSED: dict[str, Refused] = {
     ),
     "slurm with tasks": Refused(
         tasks_job("bad", runtime="slurm"),
-        ("spec.runtime", "slurm and oneflow need identical nodes"),
+        ("spec.runtime", "slurm and oneflow need identical pods"),
     ),
     "a task of slurm": Refused(
         tasks_job("bad", {"type": "learner", "runtime": "slurm"}),

@@ -59,8 +59,8 @@ SCALE_MESSAGE: Final = (
     " change the task"
 )
 TWO_SIZES_MESSAGE: Final = (
-    "replicas and the replicas of the last task have both been changed, to different values: change"
-    " only one of them (replicas is the size of the last task)"
+    "spec.replicas and the last task's replicas were both changed, but to different values: change"
+    " only one of them (both set the size of the last task)"
 )
 TASKS_BUDGET_MESSAGE: Final = (
     "is only for a job without tasks, because a pod that belongs to two budgets cannot be evicted"
@@ -79,7 +79,8 @@ TYPE_TWICE_MESSAGE: Final = (
     " the two tasks, or use type none"
 )
 NUM_MESSAGE: Final = (
-    "this task's variable would be DI_NUM_NODES, which is the number of ranks: choose another name"
+    "the variable with this task's addresses would be DI_NUM_NODES, but DI_NUM_NODES already"
+    " contains the number of ranks: choose another name for the task"
 )
 ORDINARY_MESSAGE: Final = (
     "is a condition of every pod's normal life cycle and does not indicate a failure: use another"
@@ -92,7 +93,7 @@ EXIT_CODE_MESSAGE: Final = (
 HOST_MESSAGE: Final = "is only for type redis: add `type: redis`, or remove the host"
 HOMOGENEOUS: Final = tuple(runtime for runtime in Runtime if runtime.traits.homogeneous)
 HOMOGENEOUS_MESSAGE: Final = (
-    f"{' and '.join(HOMOGENEOUS)} need identical nodes whose names differ only in a numeric"
+    f"{' and '.join(HOMOGENEOUS)} need identical pods whose names differ only in a numeric"
     " suffix, and the pods of tasks do not meet this requirement: use a template instead of tasks,"
     " or another runtime"
 )
@@ -265,8 +266,8 @@ def _task_problems(job: DIJob) -> Iterator[Problem]:
                 f"has {len(name)} characters, but there is room for only {most}:"
                 f" {job_names.TASK_LENGTH_MESSAGE}",
             )
-        # The only name that this rule rejects is num: its variable would be DI_NUM_NODES, which is
-        # the number of ranks.
+        # The only name that this rule rejects is num. The variable with the addresses of such a
+        # task would be DI_NUM_NODES, but DI_NUM_NODES already contains the number of ranks.
         if names.nodes_variable(name) in names.RESERVED_ENV:
             yield Problem(f"{place}.name", NUM_MESSAGE)
         if task.type in types and task.type is not TaskType.NONE:

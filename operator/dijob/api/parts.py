@@ -127,8 +127,9 @@ class Task(Written):
     """The task's name, unique in the job. The task's pods are named JOB-NAME-INDEX. The variable
     DI_<NAME>_NODES contains their addresses. Defaults to the type."""
     type: TaskType
-    """learner, collector, evaluator or none. A job can have at most one task of each type except
-    none, as in DI-orchestrator. A task of type none needs a name."""
+    """learner, collector, evaluator or none. A job can have at most one learner task, one
+    collector task and one evaluator task, as in DI-orchestrator. It can have several tasks of type
+    none. Each of these needs a name."""
     # The field is DEFAULTED, because the CEL rules that restrict changes compare its old and new
     # values, and CEL cannot compare absent values.
     replicas: Annotated[Replicas, DEFAULTED] = 1
@@ -151,8 +152,8 @@ class Task(Written):
     """torch: this task's ranks train together in their own process group. They get RANK,
     WORLD_SIZE, MASTER_ADDR, PET_NNODES, ..., which describe only this task's pods. When one of
     these ranks is lost or fails, all of them restart. ditask: the ranks get only the DI_ variables.
-    All tasks remain one DI-engine world. Requires spec.runtime: ditask. Defaults to
-    spec.runtime."""
+    With both values, all tasks remain one DI-engine world. This field requires
+    spec.runtime: ditask. Defaults to spec.runtime."""
     template: Template
     """The template of this task's pods, in the same format as spec.template."""
 
@@ -220,9 +221,10 @@ class Scheduling(Written):
     scheduler-plugins), YuniKorn, KAI: the scheduler with that name, which must be installed in the
     cluster. Kueue: the queue in the label kueue.x-k8s.io/queue-name admits the job (the chart value
     scheduling.kueue must be true). None: each pod is scheduled on its own. Defaults to Kueue if the
-    job has the queue label and the operator uses Kueue. Otherwise, the default is the operator's
-    engine (the chart value scheduling.engine, by default None). If the template itself puts the
-    pods into a group, for example with schedulingGroup, the default is None."""
+    job has the queue label and the operator uses Kueue. Otherwise, the default is None if the
+    template itself puts the pods into a group, for example with schedulingGroup. In all other
+    cases, the default is the operator's engine (the chart value scheduling.engine, by default
+    None)."""
     queue: Annotated[str, Field(min_length=1, max_length=63)] | None = None
     """The engine's queue from which the job gets its nodes. Only for Volcano, YuniKorn and KAI. If
     the field is absent, the scheduler decides, or uses its default queue."""

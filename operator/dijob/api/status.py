@@ -135,7 +135,8 @@ class Renewal(Stored):
     reason: Reason = ""
     """A one-word, machine-readable reason, for example PodLost or AddressChanged."""
     message: Message = ""
-    """Which rank caused the re-rendezvous, and what happened to this rank."""
+    """The cause of the re-rendezvous, for example which pod was deleted, or how `replicas` was
+    changed."""
     ranks: Annotated[str, Field(max_length=8192)] = ""
     """The ranks that restart: the lost rank and those that connect to it, as ranges such as 2-3,7.
     Empty: all ranks."""
@@ -155,8 +156,8 @@ class ListProof(Stored):
     """First 128 bits of the SHA-256 of "REVISION ADDRESS,ADDRESS,...". The addresses are in rank
     order."""
     finished: Annotated[str, Field(max_length=8192)] = ""
-    """The ranks that had succeeded when the list was made, as ranges such as 0-3,7. The list does
-    not contain their addresses."""
+    """The ranks that had already succeeded when the operator made the peer list, as ranges such as
+    0-3,7. The peer list does not contain their addresses."""
 
 
 class GivenBack(Stored):
@@ -173,9 +174,9 @@ class GivenBack(Stored):
     """The ranks whose pods had no node, as ranges such as 2-3. These pods are kept so that a
     cluster autoscaler can add nodes for them. Empty: a quota was full, so no pods were kept."""
     contended: bool = False
-    """Whether another job was also waiting for a node. This determines what happens if a kept pod
-    finds a node before the next attempt. If true, that pod is deleted as well. If false, the job
-    tries again immediately."""
+    """Whether another job was also waiting for a node when this job released its capacity. If true,
+    the pod of a rank in keptRanks is deleted if it gets a node before the job's next attempt. If
+    false, the job tries again as soon as such a pod gets a node."""
 
 
 class Interruption(Stored):
@@ -203,8 +204,8 @@ class Goodput(Stored):
     from `since` to `activitySince`."""
 
     since: Time = ""
-    """When the counting began: at the creation of the job, or later if an older version of the
-    operator created its status."""
+    """When the counting began: at the creation of the job, or later if the job's status was created
+    by an older version of the operator."""
     activity: names.Activity = names.Activity.STARTING
     """What the job is doing now. Waiting: it is suspended, or is waiting for a node, a quota or a
     queue. Starting: its pods and programs are starting. Running: all ranks are Ready. Recovering:
@@ -234,7 +235,8 @@ class Stall(Stored):
     """A period in which the training of a job with stallSeconds makes no progress."""
 
     since: Time = ""
-    """When the training last made progress. Empty: the training is making progress."""
+    """If the condition ProgressStalled is True: when the training last made progress. Otherwise,
+    this field is empty."""
     iteration: Number | None = None
     """The iteration at which the training stopped making progress, if it is known."""
     restarted: Annotated[str, Field(max_length=8192)] = ""
@@ -304,14 +306,14 @@ class Status(Stored):
     completion_time: Time | None = None
     """When the job succeeded or failed."""
     restarts: Annotated[Count, DEFAULTED] = 0
-    """Number of failures counted against backoffLimit so far, over all ranks. Failures that restart
-    all ranks at the same time count as one."""
+    """Number of failures counted against backoffLimit so far, over all ranks. If a failure
+    restarts all ranks, all failures that are detected at the same time count as one."""
     restarts_seen: Annotated[tuple[Charge, ...], Field(max_length=names.MAX_REPLICAS)] = ()
     """What has been counted for each rank's pod: restarts, failures, disruptions."""
     # The tasks of a suspended job can be changed. Ranks that were counted under the old tasks must
     # not be read as ranks of the new tasks.
     tasks: Annotated[str, Field(max_length=1024)] = ""
-    """The names and sizes of the tasks that the rank numbers in this status refer to, such as
+    """The names and sizes of the tasks to which the ranks in this status belong, such as
     "learner 1 evaluator 1 collector". The last task has no size, because it can be scaled."""
     # A name is written before its object is created. So a new operator knows which objects it must
     # delete, even if the field was removed from the spec while no operator was running.

@@ -40,7 +40,7 @@ _OTHER_VERBS: Final = {
     "kill": "`{program} suspend NAME` stops the pods and keeps the job; `delete NAME` deletes both",
     "create": "did you mean `{program} run` or `{program} apply`?",
     "submit": "did you mean `{program} run` or `{program} apply`?",
-    "start": "`{program} resume NAME` resumes a suspended job, and `run` creates one",
+    "start": "`{program} resume NAME` resumes a suspended job, and `run` creates a new job",
 }
 _DELETING: Final = ("delete", "restart", "suspend", "drill")
 _ALMOST_THE_SAME: Final = 0.85

@@ -116,8 +116,8 @@ def build_script(function: Function, text: str) -> str:
         raise BadFile(
             f"{name} uses names that the code of the job does not define"
             f" ({', '.join(sorted(missing))}): define each of them in the function, or in a"
-            " separate statement of the same cell or module. Statements that use the client are not"
-            " sent"
+            " separate statement of the same cell or module. This statement must not use the"
+            " client, because statements that use the client are not sent to the job"
         )
     call = ast.parse(f"if __name__ == '__main__':\n    {name}()").body
     return ast.unparse(ast.Module([*body, *call], type_ignores=[])) + "\n"

@@ -45,8 +45,8 @@ JOBS = Gauge(
 ACTIVITIES = Gauge(
     "dijob_jobs_by_activity",
     "Number of DIJobs that have not ended, by current activity (status.goodput):"
-    " Waiting (for a node, a quota or a queue, or suspended), Starting, Running (all ranks are"
-    " Ready) or Recovering. The goodput of the cluster is the average number of jobs in Running"
+    " Waiting (suspended, or waiting for a node, a quota or a queue), Starting, Running (all ranks"
+    " are Ready) or Recovering. The goodput of the cluster is the average number of jobs in Running"
     " divided by the average number of jobs in all activities.",
     ["activity"],
     registry=REGISTRY,
@@ -78,9 +78,9 @@ RECOVERY_SECONDS = Histogram(
 )
 RESTARTS = Counter(
     "dijob_restarts_total",
-    "Restarts of ranks by cause. When a peer list becomes stale, the label contains the reason of"
-    " the condition AddressesReady. Each loss counts once, however many ranks restart. The cause"
-    " Crashed counts containers that failed and were restarted in their pod.",
+    "Restarts of ranks by cause. If ranks restart because a peer list became stale, the cause is"
+    " the reason of the condition AddressesReady. This counts as one restart, however many ranks"
+    " restart. The cause Crashed counts containers that failed and were restarted in their pod.",
     ["cause"],
     registry=REGISTRY,
 )

@@ -34,12 +34,12 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
     "slurm": (
         with_tasks(runtime="slurm"),
         "spec.runtime",
-        "slurm and oneflow need identical nodes",
+        "slurm and oneflow need identical pods",
     ),
     "oneflow": (
         with_tasks(runtime="oneflow"),
         "spec.runtime",
-        "slurm and oneflow need identical nodes",
+        "slurm and oneflow need identical pods",
     ),
     "a task of slurm": (
         with_tasks({"runtime": "slurm"}),
@@ -59,7 +59,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
     "a task of torch in a job of oneflow": (
         with_tasks({"runtime": "torch"}, runtime="oneflow"),
         "spec.runtime",
-        "slurm and oneflow need identical nodes",
+        "slurm and oneflow need identical pods",
     ),
     "an unknown runtime of a task": (
         with_tasks({"runtime": "ray"}),

@@ -441,7 +441,7 @@ OF_STATUS: dict[str, Case] = {
         "drains",
         evidence(budgets=[budget({}, 1), budget({"matchLabels": {RANK: "1"}}, 1, "mine")]),
         PROBLEM,
-        "rank 1 cannot be evicted: several PodDisruptionBudgets select the pod (users, mine)",
+        "rank 1 cannot be evicted: several PodDisruptionBudgets (users, mine) select the same pod",
         "delete one of the budgets",
     ),
     "out of memory": Case(

@@ -34,7 +34,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "lifecycle",
         "Suspend jobs: delete their pods, and keep the jobs until they are resumed.",
     ),
-    "resume": ("lifecycle", "Resume suspended jobs with the same ranks."),
+    "resume": ("lifecycle", "Resume suspended jobs: create their pods again, with the same ranks."),
     "restart": ("lifecycle", "Delete a job and recreate it, unchanged or from a file."),
     "delete": ("lifecycle", "Delete jobs and their pods, and wait until the pods are gone."),
     "cp": ("cp", "Copy a file or folder to or from a rank, even if the rank is not running."),

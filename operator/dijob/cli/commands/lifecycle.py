@@ -226,8 +226,8 @@ suspend_command = _build_command(
     "suspended",
     """Suspend jobs: delete their pods, and keep the jobs until they are resumed.
 
-    The pods stop within their termination grace period. Other jobs can then use their capacity.
-    The suspended jobs keep their ranks.
+    The pods stop within their termination grace period. Other jobs can then use the capacity
+    that these pods occupied. The suspended jobs keep their ranks.
 
     \b
     Example:
@@ -239,9 +239,9 @@ suspend_command = _build_command(
 resume_command = _build_command(
     lambda client, name: client.resume(name),
     "resumed",
-    """Resume suspended jobs with the same ranks.
+    """Resume suspended jobs: create their pods again, with the same ranks.
 
-    The pods are created again. Programs that write checkpoints can continue from them.
+    Programs that have written checkpoints can continue from these checkpoints.
 
     \b
     Example:

@@ -43,8 +43,8 @@ class Evidence:
     now: datetime | None = None
     """When the evidence was collected."""
     printed: Mapping[int, datetime] | None = field(default_factory=dict)
-    """The time of each running rank's last line, or its start time if it printed none; None if the
-    logs are unreadable.
+    """For each running rank, the time of its last log line. If the rank has printed no line, this
+    is the rank's start time. The whole field is None if the logs are unreadable.
     """
     unserved: bool = False
     """Whether the status has been stale for so long that no operator seems to serve the job."""

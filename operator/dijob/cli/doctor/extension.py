@@ -43,7 +43,8 @@ class DoctorExtension:
     example: str
     """An example command line for the help text of `doctor`."""
     hint: str
-    """One of the options, and what it shows about a hanging program. `doctor` prints this hint if
-    the running ranks print nothing, or if it finds no problem in a running job."""
+    """A hint: one of the extension's options, and what this option shows about a hanging program.
+    `doctor` prints the hint if the running ranks print nothing, or if `doctor` finds no problem in
+    a running job."""
     prepare: Callable[[Mapping[str, Any]], Collect | None]
     """Return the function that collects the findings; None if no option requests them."""

@@ -67,8 +67,9 @@ def _pods_in_two(selected: Mapping[str, list[RankPod]], evidence: Evidence) -> I
             by_budgets.setdefault(names, []).append(pod.rank)
     for names, ranks in by_budgets.items():
         yield problem(
-            f"{format_ranks(ranks)} cannot be evicted: several PodDisruptionBudgets select the pod"
-            f" ({', '.join(names)}), and the eviction API does not support this",
+            f"{format_ranks(ranks)} cannot be evicted: several PodDisruptionBudgets"
+            f" ({', '.join(names)}) select the same pod, and the eviction API does not support"
+            " this",
             "delete one of the budgets, or remove disruptionBudget from the job",
         )
 

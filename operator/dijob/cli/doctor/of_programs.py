@@ -337,8 +337,8 @@ def check_barrier(evidence: Evidence) -> Iterator[Finding]:
     if processes <= _BARRIER_LIMIT and world.at_least and using:
         yield unknown(
             "the program uses a barrier, and DI-engine's barrier hangs with more than"
-            f" {_BARRIER_LIMIT} processes; there are at least {processes}, and only the program"
-            " knows how many"
+            f" {_BARRIER_LIMIT} processes; there are at least {processes} (only the program knows"
+            " the exact number)"
         )
     elif processes <= _BARRIER_LIMIT:
         least = "at least " if world.at_least else ""

@@ -313,9 +313,9 @@ class Launchers:
         if blocked and namespace not in self._blocked:
             self._blocked.add(namespace)
             log.warning(
-                "%s: the launcher of pod %s has not connected to the operator within %.0f s. The"
-                " pods of the namespace get their peer lists as annotations. Check whether a"
-                " NetworkPolicy blocks the connection",
+                "%s: the launcher of pod %s has not connected to the operator within %.0f s."
+                " Until a launcher in this namespace connects, pods without a connection get their"
+                " peer lists as annotations. Check whether a NetworkPolicy blocks the connection",
                 pod.owner,
                 pod.name,
                 PATIENCE_SECONDS,

@@ -132,7 +132,9 @@ class Claims:
                 self._log_once(namespace, "no longer claimed by another release")
         else:
             self._others[namespace] = found.holder
-            self._log_once(namespace, f"claimed by release {found.holder}, skipping its jobs")
+            self._log_once(
+                namespace, f"claimed by release {found.holder}, skipping the jobs in this namespace"
+            )
 
     async def _read(self, namespace: str) -> Record:
         return await read_lease(self._api.get(LEASES.path(namespace, CLAIM)))
