@@ -32,7 +32,7 @@ EDITS: dict[str, EditRefused] = {
     "parallelWorkers": EditRefused(patch(parallelWorkers=2), ("spec.parallelWorkers", CANNOT)),
     "managedBy": EditRefused(
         patch(managedBy="kueue.x-k8s.io/multikueue"),
-        ("spec.managedBy", CANNOT, "even while the job is suspended", "create another job"),
+        ("spec.managedBy", CANNOT, "even while the job is suspended", "create a job with"),
     ),
     "launcher": EditRefused(patch(launcher="Off"), ("spec.launcher", CANNOT)),
     "addressing": EditRefused(patch(addressing="Hostname"), ("spec.addressing", CANNOT)),

@@ -263,7 +263,7 @@ EDITS: dict[str, EditRefused] = {
 EDITS_OF_SUSPENDED: dict[str, EditRefused] = {
     "another port": EditRefused(
         patch(messageQueue={"port": 7000}),
-        ("spec.messageQueue.port", "cannot be changed", "create another job with another name"),
+        ("spec.messageQueue.port", "cannot be changed", "create a job with a different name"),
     ),
     "another port, and no longer suspended": EditRefused(
         patch(messageQueue={"port": 7000}, suspend=False),

@@ -127,8 +127,8 @@ class Spec(Written):
     quota is full, it deletes all of them. Otherwise it deletes only those that have a node, and
     only if pods outside the job are waiting for a node. Defaults to 300."""
     scheduling: Annotated[Scheduling, Immutable()] = Scheduling()
-    """Gang scheduling: the cluster places at least minAvailable ranks of the job at the same time,
-    or none."""
+    """Gang scheduling: the cluster places either at least minAvailable ranks of the job at the same
+    time or no rank at all."""
     disruption_budget: Annotated[DisruptionBudget | None, Mutable.UNTIL_ENDED] = None
     """How many ranks a node drain may stop at the same time. If the field is absent, a drain may
     stop all of them. In a job with tasks, use tasks[].disruptionBudget."""

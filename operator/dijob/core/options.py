@@ -113,8 +113,8 @@ def _open_server(job: DIJob) -> Iterator[Problem]:
         message = (
             "is true, so the ranks' traffic comes from the IP addresses of their nodes. No network"
             f" policy can restrict access to the job's Redis server {job.server}: anyone who can"
-            " connect to it can run code in the ranks. If a policy of that name exists, it blocks"
-            f" the ranks: kubectl delete networkpolicy {job.server}"
+            f" connect to it can run code in the ranks. If a network policy named {job.server}"
+            f" exists, it blocks the ranks: kubectl delete networkpolicy {job.server}"
         )
         yield Problem(f"{path}.spec.hostNetwork", message)
 

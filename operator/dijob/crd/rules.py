@@ -175,7 +175,7 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             ),
             message=(
                 "tasks: only the last task's replicas can be changed, because ranks are numbered"
-                " across all tasks, and the ranks of later tasks would be renumbered;"
+                " across all tasks, and those of later tasks would be renumbered;"
                 f" {SUSPEND_FIRST}"
             ),
             field=".spec.tasks",

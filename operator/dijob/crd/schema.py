@@ -202,7 +202,7 @@ def _env_schema(most: int) -> Schema:
     return {
         "type": "array",
         "description": "Environment variables. Those that describe the rank and its peers are"
-        " rejected. If you need more variables, use envFrom with a ConfigMap.",
+        f" rejected. To set more than {most} variables, use envFrom with a ConfigMap.",
         "maxItems": most,
         "items": {
             "type": "object",

@@ -18,7 +18,7 @@ from dijob.crd.rule import Rule
 from dijob.reasons import Invalid
 
 SUSPEND_FIRST: Final = (
-    "suspend the job first (spec.suspend: true), or create another job with another name"
+    "suspend the job first (spec.suspend: true), or create a job with a different name"
 )
 # CEL: whether the job had ended before the change. Of the rules about changes, only nothing_changed
 # applies to a job that has ended. So the user gets only one message.
@@ -123,7 +123,7 @@ def fixed_fields() -> Iterator[Rule]:
             rule=f"{_stays_same(name)} || {ENDED}",
             message=(
                 f"{field} cannot be changed, even while the job is suspended: {trait.why}; create"
-                " another job with another name"
+                " a job with a different name"
             ),
             field=f".spec.{field}",
         )
@@ -147,8 +147,8 @@ def server_port() -> Rule:
         ),
         message=(
             "messageQueue.port cannot be changed if the operator runs the Redis server, because the"
-            " server's Service keeps its port: keep the old port, or create another job with"
-            " another name"
+            " server's Service keeps its port: keep the old port, or create a job with a"
+            " different name"
         ),
         field=".spec.messageQueue.port",
     )

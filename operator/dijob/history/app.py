@@ -199,7 +199,7 @@ async def _wrap_errors(request: web.Request, handler: Handler) -> web.StreamResp
         return error_response(503, f"{what} does not respond: try again later", 5.0)
     except Exception:
         log.exception("%s %s failed", request.method, request.path)
-        return error_response(500, "internal error of the history (see its log)")
+        return error_response(500, "the history had an internal error: see the history's log")
 
 
 @web.middleware

@@ -60,7 +60,7 @@ _RETRIES: Final = 1
 
 
 def open_bucket(url: str, certificates: Path | None = None) -> ObjectStore:
-    """Return the folder of a bucket: s3://BUCKET/FOLDER.
+    """Return a folder in a bucket: s3://BUCKET/FOLDER.
 
     The usual variables of the AWS command line (`AWS_ENDPOINT_URL`, `AWS_REGION`,
     `AWS_ACCESS_KEY_ID`, ...) say where the bucket is, and which account to use. `certificates` is a
@@ -70,8 +70,8 @@ def open_bucket(url: str, certificates: Path | None = None) -> ObjectStore:
     named = re.fullmatch(r"s3://[^/?#]+/([^?#]*[^/?#])", url)
     if not named or {"", ".", ".."} & set(named[1].split("/")):
         raise StoreError(
-            f"{url!r} is not the folder of a bucket: write s3://BUCKET/FOLDER, with a folder that"
-            " no other cluster uses"
+            f"{url!r} is not a folder in a bucket: write s3://BUCKET/FOLDER, with a folder that no"
+            " other cluster uses"
         )
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
     with _errors(url):

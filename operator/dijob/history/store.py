@@ -52,7 +52,8 @@ class Change:
 
     record: JobRecord
     logs: tuple[tuple[LogTail, str], ...] = ()
-    """Each log, and the run that wrote it: the pod's uid and the number of the container's run."""
+    """Each log, with the key of the run that wrote it (ProgramRun.key). The key contains the pod's
+    uid and the number of times that the container had restarted before this run."""
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,8 @@ class PodsCreated(Reason):
         " message. A finalizer must be removed by the controller that set it",
     )
     PodNameTaken = problem(
-        "a pod of another owner already has this name; the message names the owner if it is known."
-        " The operator never touches that pod",
+        "a pod that does not belong to the job already has the name that a rank's pod needs. The"
+        " message says who owns that pod, if this is known. The operator never touches it",
         "delete that pod, or give the job another name",
     )
     PodRejected = problem(
@@ -83,15 +83,16 @@ class AddressesReady(Reason):
         "a node cannot mount the launcher's image in a pod, because its kubelet or its container"
         " runtime does not support image volumes. The operator re-creates the pod with an init"
         " container, which copies the launcher. This does not count against `backoffLimit`",
-        f"{_HEALS}. The chart value `launcher.delivery: InitContainer` avoids the failed start"
-        " that otherwise follows each restart of the operator",
+        f"{_HEALS}. Each time the operator restarts, it tries to mount the image again. To prevent"
+        " these attempts, set the chart value `launcher.delivery: InitContainer`",
     )
     NoRoom = problem(
         "no rank of the job is running, and a rank that must have an address before the job starts"
         " (`minReplicas`) found no node, or no room in a quota, within `scheduleTimeoutSeconds`. If"
-        " a quota is full, the job deletes all its pods. Otherwise it deletes its pods that have a"
-        " node, because other pods are waiting for a node. It keeps its pods without a node, so"
-        " that a cluster autoscaler adds nodes for them. The message says when the job tries again",
+        " a quota is full, the job deletes all its pods. Otherwise, it deletes only its pods that"
+        " have a node, because pods outside the job are waiting for a node. It keeps the pods that"
+        " have not been assigned to a node, so that a cluster autoscaler can add nodes for them."
+        " The message says when the job tries again",
         "add nodes, raise the quota, request less, or lower `minReplicas`",
     )
     Publishing = waiting("the operator is writing the peer list to the pods")

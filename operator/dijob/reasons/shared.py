@@ -15,8 +15,9 @@ class ServiceReady(Reason):
     """
 
     ServiceNameTaken = problem(
-        "the name is taken by a service of another owner, so the ranks have no DNS names. A job"
-        " that is already running continues; connections by IP are unaffected",
+        "a service that does not belong to the job already has the name that the job's service"
+        " needs, so the ranks have no DNS names. A job that is already running continues;"
+        " connections by IP are unaffected",
         "delete that service, or give the job another name",
     )
     ServiceRefused = problem(
@@ -48,8 +49,8 @@ class Isolated(Reason):
     """
 
     NameTaken = problem(
-        "the name is taken by a network policy of another owner; the operator never touches that"
-        " policy",
+        "a network policy that does not belong to the job already has the name that the job's"
+        " policy needs. The operator never touches the existing policy",
         "delete that network policy, or give the job another name",
     )
     Refused = problem(
@@ -89,9 +90,9 @@ class GangScheduled(Reason):
         " resume the job",
     )
     GroupNameTaken = problem(
-        "the name of the engine's object is taken by an object of another owner; the operator never"
-        " touches that object",
-        "delete that object, or give the job another name",
+        "an object that does not belong to the job already has the name that the engine's object"
+        " needs. The operator never touches the existing object",
+        "delete the existing object, or give the job another name",
     )
     GroupRefused = problem(
         "the apiserver rejects the engine's object, or a request to read it; the message quotes the"
@@ -145,13 +146,15 @@ class DrainsLimited(Reason):
     """
 
     NameTaken = problem(
-        "the name of a budget is taken by a PodDisruptionBudget of another owner, so drains are not"
-        " limited as the spec asks. The operator never touches that budget",
-        "delete that budget, or remove `disruptionBudget` from the spec",
+        "a PodDisruptionBudget that does not belong to the job already has the name that one of the"
+        " job's budgets needs. So drains are not limited as the spec requires. The operator never"
+        " touches the existing budget",
+        "delete the existing budget, or remove `disruptionBudget` from the spec",
     )
     Refused = problem(
         "the apiserver rejects a budget, or a request to read it, so drains are not limited as the"
-        " spec asks. The message quotes the API error. The operator retries as it does for pods",
+        " spec requires. The message quotes the API error. The operator retries as it does for"
+        " pods",
         "allow the operator to get and create poddisruptionbudgets, or do the same as for"
         " PodRejected and PodForbidden",
     )
@@ -172,9 +175,9 @@ class BrokerReady(Reason):
         " `messageQueue.host`",
     )
     NameTaken = problem(
-        "the server's name, JOB-mq, is taken by a pod, service or network policy of another owner;"
-        " the operator never touches that object",
-        "delete that object, or give the job another name",
+        "a pod, service or network policy that does not belong to the job already has the name"
+        " JOB-mq, which the server needs. The operator never touches the existing object",
+        "delete the existing object, or give the job another name",
     )
     OtherPort = problem(
         "the server's service was created for a port other than `messageQueue.port`, and the"
@@ -232,14 +235,16 @@ class ChangesRefused(Reason):
         status=True,
     )
     GroupUpdateRefused = problem(
-        "the object of the job's engine, such as a PodGroup, cannot be resized, so lost ranks are"
-        " not recreated",
-        "allow the operator to patch podgroups",
+        "the job's PodGroup cannot be resized, so lost ranks are not recreated. With the Kueue"
+        " engine: the operator cannot update the job's Workload",
+        "allow the operator to patch podgroups (with Kueue: workloads/status)",
         status=True,
     )
     GroupDeletionRefused = problem(
-        "the object of the job's engine cannot be deleted, so a suspended job cannot be resumed",
-        "allow the operator to delete podgroups, or delete the object that the message names",
+        "the job's PodGroup cannot be deleted, so a suspended job cannot be resumed. With the Kueue"
+        " engine: the job's Workload cannot be deleted",
+        "allow the operator to delete podgroups (with Kueue: workloads), or delete the object that"
+        " the message names",
         status=True,
     )
     BudgetUpdateRefused = problem(
@@ -268,7 +273,8 @@ class ChangesRefused(Reason):
         status=True,
     )
     ApiUnavailable = problem(
-        "at least twice in a row, the apiserver, or a webhook that it calls, failed to respond",
+        "the apiserver (or a webhook that it calls) failed to respond to the same change at least"
+        " twice in a row",
         "nothing; if the problem persists, check the control plane",
         status=True,
     )

@@ -61,8 +61,8 @@ class SpecWarning(Reason):
     # A program's own arguments take precedence over the job's, so the ranks might not be connected
     # as the status says.
     ProgramSaysOtherwise = problem(
-        "a program has succeeded, but its arguments for DI-engine conflict with the job: the number"
-        " of workers, the topology or the queue. The program's values were used",
+        "a program has succeeded, but it gave DI-engine a number of workers, a topology or a queue"
+        " type that conflicts with the job's spec. The program's values were used",
         "use the same values in the program and in the job, as the message says",
         status=True,
     )

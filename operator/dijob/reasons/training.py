@@ -5,9 +5,9 @@ from typing import Final
 from dijob.reasons.catalogue import EventType, Reason, good, problem, waiting
 
 _READ: Final = (
-    "look up the functions that the message names, and read the logs of those ranks. `kubectl dijob"
-    " doctor NAME --stacks` prints all threads of all processes. If the program was only slow,"
-    " raise `stallSeconds`"
+    "look up the functions that the message names, and read the logs of the ranks that it names."
+    " `kubectl dijob doctor NAME --stacks` prints all threads of all processes. If the"
+    " program was only slow, raise `stallSeconds`"
 )
 
 

@@ -44,8 +44,9 @@ class DrillOptions(TypedDict):
     type=click.IntRange(0),
     default=None,
     metavar="RANK",
-    help="The rank to delete or, with --kill node, a rank on the node. Default: the running rank"
-    " with the highest number or, with --kill node, the node with the most ranks.",
+    help="The rank to delete. With --kill node: a rank on the node whose ranks are deleted."
+    " Default: the running rank with the highest number. With --kill node: a rank on the node with"
+    " the most ranks.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @options.timeout_option(600, "10m")

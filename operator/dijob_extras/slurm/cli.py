@@ -23,7 +23,7 @@ import click
     "--step",
     type=int,
     default=None,
-    help="Number of the srun call to convert, if there are several.",
+    help="Which srun call to convert, if there are several. 1 is the first call in the script.",
 )
 @click.option("--array-index", type=int, default=None, help="Array index of the job to convert.")
 def command(script: str, to: str, **chosen: Any) -> None:

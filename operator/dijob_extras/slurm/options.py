@@ -141,7 +141,7 @@ ADVICE: Final[Mapping[str, str]] = {
     "constraint": "put the nodes' label into nodeSelector in the template",
     "nodelist": "name the nodes in nodeAffinity in the template (kubernetes.io/hostname)",
     "exclude": "exclude the nodes with a NotIn expression in the template's nodeAffinity",
-    "clusters": "select the cluster with the kubeconfig's context when you create the DIJob",
+    "clusters": "when you create the DIJob, use the kubeconfig context of the desired cluster",
     "account": _QUOTA,
     "qos": _QUOTA,
     "reservation": _QUOTA,

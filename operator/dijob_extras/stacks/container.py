@@ -79,9 +79,9 @@ def explain_rejection(error: ApiError, namespace: str) -> str:
     # Two rejections are common, and their messages do not say what to do.
     if "violates PodSecurity" in error.message:
         return (
-            f"namespace {namespace} forbids containers with SYS_PTRACE, which is needed to read"
-            " another process (Pod Security): ask an administrator to label the namespace"
-            " pod-security.kubernetes.io/enforce=privileged temporarily"
+            f"Pod Security in namespace {namespace} forbids containers with SYS_PTRACE, which is"
+            " needed to read another process: ask an administrator to temporarily label the"
+            " namespace pod-security.kubernetes.io/enforce=privileged"
         )
     if error.status == 403 and "ephemeralcontainers" in error.message:
         return (

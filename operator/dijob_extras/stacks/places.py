@@ -169,7 +169,10 @@ def summarize_groups(found: Sequence[StackGroup]) -> str:
     if len(first.members) > sum(len(one.members) for one in others):
         rest = ", ".join(one.who for one in others)
         return f"most processes are at the same position, and may be waiting for {rest}"
-    return f"the processes are at {len(found)} different positions, and none has a majority"
+    return (
+        f"the processes are at {len(found)} different positions, and no position is shared by more"
+        " than half of the processes"
+    )
 
 
 def explain_halt(process: PythonProcess) -> tuple[str, str] | None:

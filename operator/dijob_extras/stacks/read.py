@@ -30,7 +30,8 @@ class Frame:
     name: str
     path: str
     file: str
-    """The path relative to the folder of PYTHONPATH, as py-spy shortens it."""
+    """The path as py-spy shortens it: without the folders above the outermost Python package. If
+    the file is not in a package, only its name remains."""
     line: int
 
     @property

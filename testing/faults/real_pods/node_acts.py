@@ -35,7 +35,7 @@ def killed(scene: Scene, node: str, part: str) -> Done:
 
 
 def without_power(scene: Scene, node: str) -> Done:
-    """End everything on the node at once, and start the node again afterwards."""
+    """Kill all processes on the node at once, and start the node again afterwards."""
     scene.space.cluster.stop_node(node)
     return Done(node, partial(scene.space.cluster.start_node, node))
 

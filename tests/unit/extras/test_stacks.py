@@ -79,7 +79,8 @@ ROWS = [
     pytest.param(
         [process(MAIN, waits="sk_wait_data"), process(STEP, waits="hrtimer_nanosleep")],
         [
-            "the processes are at 2 different positions, and none has a majority",
+            "the processes are at 2 different positions, and no position is shared by more than"
+            " half of the processes",
             "rank 0: waits for a socket in main (main.py:30)",
             "rank 1: sleeps in Env.step (envs.py:7)",
         ],
@@ -97,7 +98,8 @@ ROWS = [
     pytest.param(
         [process(), process(MAIN)],
         [
-            "the processes are at 2 different positions, and none has a majority",
+            "the processes are at 2 different positions, and no position is shared by more than"
+            " half of the processes",
             "rank 0: starting or exiting: no Python code is running",
             "rank 1: waits in main (main.py:30)",
         ],

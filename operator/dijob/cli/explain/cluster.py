@@ -179,7 +179,7 @@ class _Asking:
             yield name, pod, await self._dry_run(PODS, space, _unnamed(pod))
 
     async def _engine(self, job: DIJob) -> list[FitFinding]:
-        """Dry-run the object of the job's engine."""
+        """Dry-run the engine's object for the job."""
         made = engine_object(job, Options())
         if made is None:
             return []

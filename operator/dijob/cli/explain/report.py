@@ -136,7 +136,7 @@ def _environment_bytes(process: MainProcess) -> int:
 
 
 def engine_object(job: DIJob, options: Options) -> Data | None:
-    """Return the object of the job's engine, such as a PodGroup; None if it has none."""
+    """Return the engine's object for the job, such as a PodGroup; None if there is none."""
     row = ENGINES[engine_of(job, options.engine, ())]
     count = job.spec.gang_minimum
     return row.manifest(job, object_name(job), count, options) if row.kind else None

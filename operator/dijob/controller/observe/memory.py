@@ -34,7 +34,7 @@ class JobMemory:
     contains the names of pods that are known not to exist. `unlabelled` contains the names of pods
     whose labels were removed and are being restored. `pods` contains what the operator knows about
     pods in addition to their status (pod_memory.py). `engine` contains what the operator knows
-    about the object of the job's engine (engine_reader.py). `queue` describes the job's queue
+    about the engine's object for the job (engine_reader.py). `queue` describes the job's queue
     (queue_reader.py), and `budgets` its PodDisruptionBudgets (budget_reader.py).
     `manager_reported`: an event has already said which other controller manages the job.
     `last_write` is the time of the last status write in monotonic seconds. `dropped` contains the

@@ -174,7 +174,7 @@ class Creator:
         return kueue.server_marks(batch.job, seen.workload, seen.flavors)
 
     async def create_scheduling(self, batch: Batch, action: CreateScheduling) -> None:
-        """Create the object of the job's engine."""
+        """Create the engine's object for the job."""
         row = ENGINES[action.engine]
         manifest = row.manifest(batch.job, action.name, action.count, self._options)
         if not await self._create(batch, manifest, whole=True):

@@ -1,4 +1,4 @@
-"""Decides when the object of the job's engine (render/scheduling) is created, resized and deleted,
+"""Decides when the engine's object for a job (render/scheduling) is created, resized and deleted,
 and whether pods must wait for it.
 
 If the engine is None, nothing here has an effect.

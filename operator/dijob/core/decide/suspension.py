@@ -66,7 +66,7 @@ def can_resume(ctx: Context) -> bool:
 
 def delete_all_pods(ctx: Context) -> tuple[Action, ...]:
     """Delete all pods and the budgets, once the suspension and all counts are stored. Then delete
-    the object of the job's engine.
+    the engine's object for the job.
     """
     if not ctx.job.status.suspend_time or ctx.has_unstored_counts:
         return ()

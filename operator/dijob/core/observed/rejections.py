@@ -148,8 +148,8 @@ def of_pods(what: str) -> str:
     write.
     """
     return (
-        f"a webhook or controller reverts its {what} under {names.GROUP}/ after each write by the"
-        f" operator: exclude these {what} from that webhook or controller"
+        f"a webhook or controller reverts the pod's {what} under {names.GROUP}/ after each write by"
+        f" the operator: exclude these {what} from that webhook or controller"
     )
 
 

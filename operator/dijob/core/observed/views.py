@@ -99,7 +99,8 @@ class Unready:
     """What keeps a pod from being Ready.
 
     `text` is the message. `container` is the container that is not ready ("": a readiness gate is
-    the cause). `probe` is the kind of the probe that has not succeeded ("": no probe is the cause).
+    the cause). `probe` is the kind of the probe that has not succeeded ("": the cause is not a
+    probe).
     `since` is when this began ("": the status does not show it).
     """
 
@@ -306,7 +307,7 @@ class Isolation:
 
 @dataclass(frozen=True)
 class SchedulingObject:
-    """An object of the job's engine, such as a PodGroup. `deleting`: it is being deleted, and
+    """An engine's object for the job, such as a PodGroup. `deleting`: it is being deleted, and
     exists until its last pod has ended.
     """
 

@@ -70,7 +70,8 @@ def _place_fact(ctx: Context) -> Fact:
     seeking = [pod for pod in pods if pod.seeks_node]
     if not seeking:
         return Fact(
-            GangScheduled.Waiting, f"the scheduler places {ranks} at the same time, or none"
+            GangScheduled.Waiting,
+            f"the scheduler places either {ranks} at the same time or no rank at all",
         )
     # The scheduler gives the real reason only for the first pod for which it found no node.
     specific = [pod for pod in seeking if not waits_for_others(pod.complaint)] or seeking

@@ -137,8 +137,8 @@ def describe_edit(name: str, fields: Iterable[str]) -> str:
     """Return the advice about a Service in which somebody has changed these fields."""
     return (
         f"service {name} was changed ({', '.join(fields)}), and the operator has no permission to"
-        " change services: delete the service, and the operator re-creates it (kubectl delete"
-        f" service {name})"
+        f" change services: delete the service (kubectl delete service {name}), and the operator"
+        " re-creates it"
     )
 
 

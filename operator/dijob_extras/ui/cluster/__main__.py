@@ -108,8 +108,8 @@ class ServeOptions:
     "--proxy-group",
     "proxy_groups",
     multiple=True,
-    help="A group to impersonate. The name includes --proxy-group-prefix. Can be repeated. Other"
-    " groups are left out.",
+    help="A group to impersonate. The name includes --proxy-group-prefix. Can be repeated."
+    " The user's other groups are not impersonated.",
 )
 @click.option(
     "--kubeconfig", type=click.Path(exists=True), help="Kubeconfig file for use outside a cluster."

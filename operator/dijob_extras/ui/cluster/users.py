@@ -56,12 +56,12 @@ class ProxyTrust:
     user_prefix: str = ""
     group_prefix: str = ""
     users: frozenset[str] = frozenset()
-    """The names of the users who may be impersonated, including `user_prefix`. If there are none,
-    all users may be impersonated.
+    """The names of the users who may be impersonated, each with the prefix `user_prefix`. If the
+    set is empty, all users may be impersonated.
     """
     groups: frozenset[str] = frozenset()
-    """The names of the groups that may be impersonated, including `group_prefix`. Other groups are
-    left out.
+    """The names of the groups that may be impersonated, each with the prefix `group_prefix`. The
+    user's other groups are not impersonated.
     """
 
 

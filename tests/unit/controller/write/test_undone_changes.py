@@ -90,7 +90,8 @@ async def test_a_reverted_change_is_written_with_back_off(
         edit(world, change)
         await world.runs(50)
         assert "pod job-1 cannot be changed" in says(world)
-        assert f"a webhook or controller reverts its {what} under {names.GROUP}/" in says(world)
+        reverts = f"a webhook or controller reverts the pod's {what} under {names.GROUP}/"
+        assert reverts in says(world)
         await world.runs(10)
         assert writes(world) - before <= MOST_WRITES
         before = writes(world)

@@ -23,7 +23,7 @@ def of_server(**spec: Body) -> Body:
 
 def test_the_port_is_immutable_even_while_the_job_is_suspended() -> None:
     (rule,) = [rule for rule in RULES[""] if rule.field == ".spec.messageQueue.port"]
-    assert "create another job with another name" in rule.message
+    assert "create a job with a different name" in rule.message
     assert ".?port.orValue(6379) == " in rule.rule
 
 

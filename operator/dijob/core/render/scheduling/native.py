@@ -1,8 +1,8 @@
 """The Native engine: a PodGroup of Kubernetes' own scheduler (scheduling.k8s.io/v1beta1, 1.37).
 
 The scheduler considers the pods of a group only while the group has at least `minCount` pods that
-have not ended. Then it places at least this many pods at the same time, or none. So the number must
-fall when ranks succeed. Otherwise, the new pod of a lost rank would wait forever.
+have not ended. Then it places either at least this many pods at the same time or no pod at all. So
+the number must fall when ranks succeed. Otherwise, the new pod of a lost rank would wait forever.
 
 The scheduler also requires that all pods of a group have the priority of the group.
 """

@@ -1,9 +1,9 @@
 """The Volcano engine: a PodGroup of scheduling.volcano.sh/v1beta1.
 
 Volcano considers the pods of a group only if the group has at least `minMember` pods. Then it
-places at least this many pods at the same time, or none. Pods that have succeeded count toward this
-number as long as they exist (JobInfo.ReadyTaskNum and ValidTaskNum in pkg/scheduler/api), so
-`minMember` stays the same when a rank succeeds.
+places either at least this many pods at the same time or no pod at all. Pods that have succeeded
+count toward this number as long as they exist (JobInfo.ReadyTaskNum and ValidTaskNum in
+pkg/scheduler/api), so `minMember` stays the same when a rank succeeds.
 
 The PodGroup has no `minResources`. This field would have to change with the size of the job, and
 the scheduler computes the same amounts from the pods. Without the field, Volcano skips only the
