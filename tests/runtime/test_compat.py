@@ -1,5 +1,5 @@
-"""Names that DI-engine needs and that current packages have removed, on each Python of this
-machine.
+"""Names that DI-engine needs and that current versions of packages no longer have, on each Python
+of this machine.
 """
 
 import os
