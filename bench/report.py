@@ -36,7 +36,8 @@ class Machine:
             "no other load"
             if self.load <= QUIET_LOAD
             else f"**load average {self.load:.1f} in the minute before the first start**. If other"
-            " work caused this load and continued, times are too long and ratios imprecise"
+            " work caused this load and continued during the run, the times are too long and the"
+            " ratios are imprecise"
         )
         return f"{self.date}, {self.cores} cores, {self.gib} GiB, {beside}."
 

@@ -43,7 +43,7 @@ RECIPES = tuple(
     Recipe(
         "T1",
         f"kill-{scenario.name}",
-        f"kill -9 at each write: {scenario.words}",
+        f"kill -9 at each write while this happens: {scenario.words}",
         "crash points with a wrong result",
         0,
         partial(wrong_points, scenario),

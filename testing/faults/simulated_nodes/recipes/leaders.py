@@ -127,7 +127,7 @@ async def nobody_takes_over(stage: Stage) -> Outcome:
         effects = two.with_effect("b", 0)
         wrong = (*changes, *ends, *map(str, effects))
         return Outcome(
-            len(wrong), f"a rank that was lost later took {healed:.1f} s to recover", wrong
+            len(wrong), f"a rank that was lost after these 12 s recovered in {healed:.1f} s", wrong
         )
 
 

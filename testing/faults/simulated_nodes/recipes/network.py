@@ -244,7 +244,7 @@ RECIPES = (
     _row(
         "T3",
         "gone",
-        "all watches end with ERROR 410, and three new watch requests with HTTP 410",
+        "all watches end with ERROR 410, and the next three watch requests get HTTP 410",
         5,
         partial(told, GONE, 3),
     ),
@@ -284,7 +284,7 @@ RECIPES = (
     _same("reordered", "watch events arrive in another order", partial(retold, "reordered")),
     _same(
         "replayed",
-        "after half of the watch events, the first event of the same object is delivered again",
+        "half of the watch events are followed by a copy of the first event of their object",
         partial(retold, "replayed"),
     ),
     _same("dropped", "half of the watch events are lost for 10 s, then ERROR 410", dropped),

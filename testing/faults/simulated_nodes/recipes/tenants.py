@@ -153,7 +153,7 @@ RECIPES = (
     Recipe(
         "T20",
         "namespace",
-        "a namespace that contains jobs, the Lease and the operator is deleted",
+        "a namespace is deleted; it contains jobs, the Lease and the operator",
         "seconds until it is gone",
         60,
         its_namespace,
