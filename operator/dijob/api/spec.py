@@ -133,7 +133,7 @@ class Spec(Written):
     """How many ranks a node drain may stop at the same time. If the field is absent, a drain may
     stop all of them. In a job with tasks, use tasks[].disruptionBudget."""
     lost_node_seconds: Annotated[LostNodeSeconds | None, Mutable.UNTIL_ENDED] = None
-    """For how many seconds a node must be unreachable or not ready before Kubernetes evicts the
+    """How many seconds a node must be unreachable or not ready before Kubernetes evicts the
     job's pods from it. The job then continues elsewhere. A change applies only to pods that are
     created after it. A toleration in the template takes precedence. Defaults to the operator's
     value (the chart value jobs.lostNodeSeconds, by default 30)."""
