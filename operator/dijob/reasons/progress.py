@@ -39,7 +39,7 @@ class PodsCreated(Reason):
     )
     PodNameTaken = problem(
         "a pod that does not belong to the job already has the name that a rank's pod needs. The"
-        " message says who owns that pod, if this is known. The operator never touches it",
+        " message says who owns that pod, if this is known. The operator never touches that pod",
         "delete that pod, or give the job another name",
     )
     PodRejected = problem(
@@ -83,8 +83,9 @@ class AddressesReady(Reason):
         "a node cannot mount the launcher's image in a pod, because its kubelet or its container"
         " runtime does not support image volumes. The operator re-creates the pod with an init"
         " container, which copies the launcher. This does not count against `backoffLimit`",
-        f"{_HEALS}. Each time the operator restarts, it tries to mount the image again. To prevent"
-        " these attempts, set the chart value `launcher.delivery: InitContainer`",
+        f"{_HEALS}. Each time the operator restarts, it tries to mount the image again, so a start"
+        " fails again. To prevent these failed starts, set the chart value `launcher.delivery:"
+        " InitContainer`",
     )
     NoRoom = problem(
         "no rank of the job is running, and a rank that must have an address before the job starts"
