@@ -121,8 +121,8 @@ func settled(proc string, pid int) string {
 	return state
 }
 
-// halted returns whether a process cannot be paused by py-spy: it is stopped (T), a debugger holds it (t), it sleeps
-// uninterruptibly (D), or the cgroup freezer holds it.
+// halted returns whether a process is in a state in which py-spy cannot pause it. These states are: stopped (T), held by a
+// debugger (t), in uninterruptible sleep (D), and held by the cgroup freezer.
 func halted(state string, waits map[string]string) bool {
 	for _, function := range waits {
 		if strings.Contains(function, "freezer_trap") || strings.Contains(function, "refrigerator") {

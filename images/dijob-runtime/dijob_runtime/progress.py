@@ -158,7 +158,7 @@ class _ProgressFile:
 
     def write(self) -> None:
         """Write the newest values, unless the file already has them. When the process exits, this
-        also waits until the thread has written older values.
+        also waits for a write that the thread has already begun.
         """
         prefix = os.environ.get(FILES)
         if not prefix or self._pid != os.getpid():

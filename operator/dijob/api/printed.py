@@ -14,9 +14,9 @@ from typing import Final
 
 # Escape sequences (ECMA-48), both in the form that begins with ESC and in the form that begins with
 # a single control byte. The sequences are colors and cursor movements (CSI), strings (DCS, SOS,
-# OSC, PM, APC), and all shorter sequences. A string, such as a window title, must have its
-# terminator on the same line. _COLOUR does not match attribute 8, which hides the text that
-# follows.
+# OSC, PM, APC), and all remaining sequences, which are short. A string, such as a window title,
+# must have its terminator on the same line. _COLOUR does not match attribute 8, which hides the
+# text that follows.
 _COLOUR: Final = r"\x1b\[(?![0-9;:]*(?<![0-9])0*8(?![0-9]))[0-9;:]*m"
 _CSI: Final = r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
 _STRING: Final = (

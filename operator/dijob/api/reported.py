@@ -74,9 +74,9 @@ def in_words(progress: Progress) -> str:
 
 
 def count_repeated(old: Progress, new: Progress, restarted: bool) -> int | None:
-    """Return the number of repeated iterations so far, given two successive reports; None if no
-    iteration was repeated. `restarted` says whether a program of the job has restarted between the
-    two reports.
+    """Return the job's total of repeated iterations after the second of two successive reports;
+    None if it is 0. `restarted` says whether a program of the job has restarted between the two
+    reports.
 
     Without a restart, a smaller iteration number has another cause, for example two processes that
     both report.

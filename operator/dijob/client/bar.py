@@ -19,7 +19,7 @@ from dijob.names import Phase
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-# The numbers of a progress report (api/reported.py) that a bar can count.
+# The numbers of a progress report (api/reported.py) that a bar can compare with a target.
 COUNTED: Final = ("iteration", "env_step", "episode_return")
 _WIDTH: Final = 30
 _STYLES: Final[dict[str, str]] = {

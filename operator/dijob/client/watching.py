@@ -34,7 +34,7 @@ _SILENCE_SECONDS: Final = 90
 
 
 class _VersionLost(Exception):
-    """The apiserver has dropped the changes after a version, so a new list is needed."""
+    """The apiserver cannot send the changes since the requested version: a new list is needed."""
 
 
 async def watch_objects(

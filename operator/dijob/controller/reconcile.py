@@ -148,11 +148,11 @@ class Reconciler:
             raise outcome.error
         if not decided.actions:
             return min(wait, decided.requeue_after, memory.pods.wait(self._clock.now()))
-        # The second plan still has actions. If the first plan contained one of them, its first
-        # attempt failed with a conflict: the object had changed. So the operator pauses before it
-        # plans again. The watch event about this change usually arrives during this pause. A new
-        # action, such as creating pods after their Service, has become possible through earlier
-        # actions, so it must not wait.
+        # The second plan still has actions. An action that was also in the first plan has failed
+        # with a conflict, because the object to be written had changed. So the operator pauses
+        # before it plans again. The watch event about this change usually arrives during this
+        # pause. A new action, such as creating pods after their Service, has become possible
+        # through earlier actions, so it must not wait.
         return 0.2 if set(asked) & set(decided.actions) else 0.0
 
     async def _plan(self, job: DIJob, memory: JobMemory) -> Plan:

@@ -129,8 +129,8 @@ class Gang:
         """
         if not self.tasks:
             return GangMember(rank, f"{self.job}-{rank}", rank)
-        # The ranks of each task are consecutive. So the rank belongs to the first task whose last
-        # rank is not smaller.
+        # The ranks of each task are consecutive. So a rank belongs to the first task whose last
+        # rank is greater than or equal to it.
         ends = (task for task in self.tasks if rank < task.first + task.size)
         task = next(ends, self.tasks[-1])
         index = rank - task.first

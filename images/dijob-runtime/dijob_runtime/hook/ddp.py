@@ -54,8 +54,9 @@ def _with_tensors(usual: Callable[..., Any]) -> Callable[..., Any]:
     """Pass a number to DI-engine's function as a tensor on the CPU.
 
     The type of the tensor is the same on all ranks; otherwise gloo would abort the process.
-    For example, DI-engine's collectors add up the durations of the episodes of all ranks. The value
-    is the integer 0 on ranks without an episode, and a float on the other ranks.
+    DI-engine itself passes numbers of different types. For example, its collectors add up the
+    durations of the episodes of all ranks. The value is the integer 0 on ranks without an episode,
+    and a float on the other ranks.
     """
 
     @wraps(usual)

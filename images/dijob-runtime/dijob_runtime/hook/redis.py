@@ -106,8 +106,9 @@ class Subscriptions:
     def get_message(self, **options: Any) -> Any:
         """Return the next message, or None if there is none at the moment.
 
-        If the process is subscribed to a channel, the server sends it each message on that channel
-        twice: first for the channel and then for the pattern. The second copy is skipped.
+        At first, the process is subscribed to all channels through the pattern `*`. If it is also
+        subscribed to a channel by name, the server sends it each message on that channel twice:
+        first for the name and then for the pattern. The second copy is skipped.
         """
         if self._until and time.monotonic() > self._until:
             self._until = 0.0

@@ -139,9 +139,9 @@ func Open() *Channel {
 		Job:   strings.Join([]string{os.Getenv("DI_JOB_NAMESPACE"), os.Getenv("DI_JOB_NAME"), os.Getenv("DI_JOB_ID")}, "/"),
 		IP:    os.Getenv("DI_POD_IP"),
 		State: Waiting,
-		// The response to the previous launcher of this container lets the program restart while the operator is down. The
-		// channel also sends this response to the operator, so that a restarted operator learns what it had requested before
-		// its restart. The operator verifies the response in the same way as an annotation.
+		// The previous launcher of this container has stored the operator's response. With this response, the program can restart
+		// while the operator is down. The channel also sends this response to the operator, so that a restarted operator learns what
+		// it had requested before its restart. The operator verifies the response in the same way as an annotation.
 		Said: env.StoredResponse(),
 		Dial: func() (net.Conn, error) { return dialer.Dial("tcp", words[0]) },
 		Keep: store,
@@ -200,8 +200,9 @@ func (c *Channel) Report(state State) {
 	c.send(nil)
 }
 
-// ReportProgress tells the operator the program's progress if it has changed, at most once per progressEvery. If that time has
-// not passed yet, a later call sends the progress. The last progress is sent with the state Ended.
+// ReportProgress tells the operator the program's progress if it has changed, at most once per progressEvery. If less than
+// progressEvery has passed since the last message to the operator, a later call sends the progress. The last progress is sent
+// with the state Ended.
 func (c *Channel) ReportProgress(news *progress.Report) {
 	if c == nil || news == nil {
 		return

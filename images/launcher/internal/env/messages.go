@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// LogTo is where messages are written. It is the container's log; if there is a recorder, it also receives each message.
+// LogTo is where messages are written. It is the container's log and, if there is a recorder, also the recorder.
 var LogTo io.Writer = os.Stderr
 
 // Logf writes a line to the container's log.

@@ -22,8 +22,8 @@ const (
 	// The exit code after a requested restart. It is not 0, because the kubelet does not restart a container that exited 0
 	// (restartPolicy OnFailure). The operator knows this code (operator/dijob/pod.py, RENEWAL_CODE).
 	renewalExit = 85
-	// How often the launcher checks whether signalled processes have ended. The interval is short, because the pod can end
-	// later by up to one interval.
+	// How often the launcher checks whether signalled processes have ended. The interval is short, because it can delay the end of
+	// the pod by its full length.
 	endPoll = 20 * time.Millisecond
 	// How often a connected launcher looks for a new list in the kubelet's file, in ticks.
 	connectedTicks = 10
@@ -123,8 +123,8 @@ func putFirst(name, folder string) {
 	os.Setenv(name, folder)
 }
 
-// applyPeerList sets the variables of the newest peer list in this process, and writes topology.json. It then returns 0.
-// If a signal ends the wait for the list, it only returns the exit code with which the container must end.
+// applyPeerList sets the variables of the newest peer list in this process, and writes topology.json. It then returns 0. If a
+// signal ends the wait for the list, applyPeerList only returns the exit code with which the container must end.
 func (r *run) applyPeerList() int {
 	if os.Getenv("DI_RANK") == "" {
 		return 0 // not in a job
@@ -196,8 +196,8 @@ func prepareWithoutGate() error {
 	return nil
 }
 
-// annotations returns the newest annotations of the pod. With a channel, the operator's response comes from the channel, and the
-// stored one is not read.
+// annotations returns the newest annotations of the pod. With a channel, the operator's response is taken from the channel, and
+// not from the file in the volume.
 func (r *run) annotations() map[string]string {
 	if r.channel == nil {
 		return env.Annotations()
@@ -226,7 +226,7 @@ func (r *run) updateTopology(said map[string]string) {
 	}
 }
 
-// start starts the user's command. The error explains to the user why that is not possible.
+// start starts the user's command. If the command cannot be started, the returned error explains the reason to the user.
 func (r *run) start(command []string) *startError {
 	path, err := exec.LookPath(command[0])
 	// Go rejects programs that are found through "." in PATH. A shell accepts them, so the launcher does too.

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// The size at which a record file is rotated. Each rotation deletes the whole older file. So the record of a long output
-	// is between one and two times as large as this limit.
+	// The size at which a record file is rotated. Each rotation deletes the older of the two record files, and starts a new one.
+	// So the record of a long output is between one and two times as large as this limit.
 	keptBytes = 512 << 10
 	// How long the launcher waits for more output after the program has ended. It waits if a process that the program left
 	// behind still holds the pipe.

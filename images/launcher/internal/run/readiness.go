@@ -19,10 +19,10 @@ const (
 	lackingFiles = "without-peers-*"
 )
 
-// readiness answers the kubelet's readiness probe. The probe's port is open as long as the program listens on its own port, and
-// no process of the program lacks a peer that was missing when the process started. The kubelet cannot check the second
-// condition. A connection to the program's port does not show whether this condition is met, because a proxy between the pods
-// may accept every connection.
+// readiness answers the kubelet's readiness probe. The probe's port is open as long as two conditions are met. The first is
+// that the program listens on its own port. The second is that each of the program's processes is now connected to all peers
+// that were missing when the process started. The kubelet cannot check the second condition. A connection to the program's port
+// does not show whether this condition is met, because a proxy between the pods may accept every connection.
 type readiness struct {
 	address  string // to which the kubelet connects
 	program  string // on which the program listens; "" if that is not known

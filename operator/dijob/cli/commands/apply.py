@@ -129,8 +129,9 @@ def read_valid_objects(files: Sequence[str]) -> list[Body]:
 async def _reject_invalid_pods(client: "AsyncClient", bodies: Sequence[Body]) -> None:
     """Raise CliError if the cluster would reject the pods of a job as invalid.
 
-    The API server stores any pod template without validating it, and rejects the pods only when the
-    operator creates them. Such a job could never run. A dry run of one pod detects this early.
+    The API server stores any pod template without validating it. If a template is invalid, the API
+    server rejects the pods only when the operator creates them. Such a job could never run. A dry
+    run of one pod detects this early.
     """
     from dijob.cli.explain.cluster import misshapen_pods
     from dijob.cli.files import JobFile

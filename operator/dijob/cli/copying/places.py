@@ -183,7 +183,7 @@ def helper_manifest(
         "image": pods.main_container.get("image"),
         "command": ["sleep", str(HELPER_SECONDS)],
         "volumeMounts": [dict(found.mount) if writes else {**found.mount, "readOnly": True}],
-        # The pod does not get the rank's requests, because the copy must not wait for a GPU.
+        # The pod does not request the rank's resources, because the copy must not wait for a GPU.
         "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}},
     }
     for key in ("imagePullPolicy", "securityContext"):

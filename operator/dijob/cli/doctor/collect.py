@@ -148,7 +148,7 @@ def _status_writes(job: Job) -> list[Json]:
 
 
 def _written_by_hand(claim: Json) -> bool:
-    """Whether a client other than an operator set a claim's holder."""
+    """Whether a claim's holder was set by a client that is not an operator."""
     writers = {
         one.get("manager")
         for one in claim["metadata"].get("managedFields") or ()

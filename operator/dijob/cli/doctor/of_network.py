@@ -18,7 +18,7 @@ _REFUSED = "refused"
 
 
 def check_names(evidence: Evidence) -> Iterator[Finding]:
-    """Check that the names that each pod dials resolve to the right addresses in that pod."""
+    """Check that, in each pod, the names that it dials resolve to the right addresses."""
     # Ranks with the same problem share a finding.
     wrong = dict[str, list[int]]()
     resolved = set[str]()

@@ -33,8 +33,9 @@ class ObjectReference:
     """An object that pods need.
 
     `missing` is the verdict if the object does not exist. The object's data must contain `keys`.
-    `pods` is the number of pods that refer to the object. `user` describes the claim or volume that
-    refers to a StorageClass. A StorageClass without a name is the cluster's default class.
+    `pods` is the number of pods that refer to the object. If the object is a StorageClass, `user`
+    describes the claim or volume that refers to it. A StorageClass without a name is the cluster's
+    default class.
     """
 
     kind: str

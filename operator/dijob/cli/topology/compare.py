@@ -136,8 +136,8 @@ def _find_established(
     """Return the connections that both ends show.
 
     If only one end can be read, it is enough that this end shows a connection. Connections with
-    unacknowledged data are left out. The dialing end may show a connection that is left out. In
-    that case, also return the reason.
+    unacknowledged data are left out. If the dialing end shows a connection that is left out, also
+    return why it is left out.
 
     If the dialing end can be read, its connections are returned, because its sockets belong to the
     worker that dialed. `addresses` contains the addresses of all ranks.

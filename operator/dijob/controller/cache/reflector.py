@@ -136,8 +136,8 @@ class Reflector:
                 self._store.drop(uid, found.version)
             self.uids = found.uids
         finally:
-            # Report changes even if the list failed halfway. The next list would not report them,
-            # because the store has these objects already.
+            # Report changes even if the list failed halfway. The next list would not report these
+            # changes, because the store already contains them.
             for owner in found.owners:
                 self._store.on_change(owner)
         self.synced.set()

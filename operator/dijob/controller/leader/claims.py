@@ -148,7 +148,7 @@ class Claims:
         await self._api.call(lease_write_call(namespace, CLAIM, found.version, spec))
 
     def _log_once(self, namespace: str, text: str) -> None:
-        """Log a line about a namespace, but only if it differs from the last one."""
+        """Log a line about a namespace, unless the last line about this namespace was the same."""
         if self._logged.get(namespace) != text:
             self._logged[namespace] = text
             log.info("%s: %s", f"namespace {namespace}" if namespace else "all namespaces", text)

@@ -160,7 +160,7 @@ class Lease:
 
     @property
     def may_act(self) -> bool:
-        """Whether this replica is the leader, and no other replica can be."""
+        """Whether this replica is certain to be the only leader."""
         return self._clock.monotonic() < self._act_until
 
     async def permission(self) -> None:
@@ -278,7 +278,7 @@ class Lease:
             self._log_once(f"lost leadership (new holder: {found.holder or 'none'})")
 
     def _log_once(self, text: str) -> None:
-        """Log a line, but only if it differs from the last one."""
+        """Log a line, unless the last line was the same."""
         if text != self._logged:
             self._logged = text
             log.info("lease %s/%s: %s", self._name.namespace, self._name.name, text)

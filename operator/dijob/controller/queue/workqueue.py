@@ -23,8 +23,8 @@ Work = Callable[[Key], Awaitable[float | None]]
 BACKOFF_SECONDS = (0.5, 60.0)
 # If a webhook hangs, a reconciliation takes 30 s or more. At most WORKERS_PER_NAMESPACE
 # reconciliations run concurrently in one namespace. After SLOW_SECONDS, a reconciliation no longer
-# counts towards the limit for all namespaces together (`workers`). It still counts towards the
-# limit of its namespace.
+# counts towards `workers`, the limit that all namespaces share. It still counts towards the limit
+# of its namespace.
 WORKERS_PER_NAMESPACE = 16
 SLOW_SECONDS = 3.0
 # Events about the pods of one job arrive in bursts, and are collected for this long.
@@ -138,8 +138,8 @@ class WorkQueue:
 
     async def _run(self, key: Key) -> None:
         logs.JOB.set("/".join(key))
-        # The task starts a moment after it has been created. A change that was queued in between is
-        # handled by this call, which has not read anything yet.
+        # The task starts a moment after it has been created. This call has not read anything yet,
+        # so it also handles a change that was queued between these two moments.
         self._dirty.discard(key)
         timer = asyncio.get_running_loop().call_later(SLOW_SECONDS, self._mark_slow, key)
         try:
@@ -163,7 +163,7 @@ class WorkQueue:
         self._begin()
 
     def _mark_slow(self, key: Key) -> None:
-        """Stop counting a call towards the limit for all namespaces together.
+        """Stop counting a call towards `workers`, the limit that all namespaces share.
 
         The call has taken SLOW_SECONDS. Most likely, it is waiting for a webhook that applies to
         the job's namespace.

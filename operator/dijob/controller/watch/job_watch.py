@@ -120,8 +120,8 @@ class JobWatch:
 
 class _OthersTasks(Collection[Any]):
     """All tasks that are not kopf's. They are passed to kopf as `ignored`. Otherwise, kopf would
-    cancel those that were started after it, because it assumes that no other code runs in its event
-    loop.
+    cancel each of these tasks that was started after kopf itself. The reason is that kopf assumes
+    that no other code runs in its event loop.
     """
 
     def __contains__(self, task: object) -> bool:

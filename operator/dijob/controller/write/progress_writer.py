@@ -36,7 +36,7 @@ INTERVAL_SECONDS = 10.0
 LOOK_SECONDS = 0.5
 # The largest number of jobs whose progress is written in one round. There are two rounds per
 # second, so all jobs together cause at most 20 writes per second. If more than 200 jobs report, the
-# interval of each job is longer.
+# progress of each job is written less often.
 MOST_AT_ONCE = 10
 
 
@@ -145,9 +145,10 @@ class ProgressWriter:
         # If this write fails, the progress of other jobs is written before this write is tried
         # again.
         self._known[uid].due = self._clock.monotonic() + self._interval()
-        # The response becomes the known state of the job without a reconciliation. So it must not
-        # contain a change that the watch has not delivered yet. Otherwise, the event about that
-        # change would bring nothing new, and the change would not be reconciled.
+        # The response is stored as the known state of the job, and this does not cause a
+        # reconciliation. So the response must not contain a change that the watch has not delivered
+        # yet. Otherwise, the event about that change would bring nothing new, and the change would
+        # not be reconciled.
         precondition = {"uid": uid, "resourceVersion": body["metadata"]["resourceVersion"]}
         patch = {"metadata": precondition, "status": part}
         try:

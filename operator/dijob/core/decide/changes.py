@@ -3,8 +3,8 @@ retried first.
 
 The rejection of a creation is stored under the kind and name of the object. The rejection of a
 change is stored under the kind of the change and the object's uid. So a pod whose patch was
-rejected can still be deleted. The pod that replaces it has a new uid, and starts without a
-back-off.
+rejected can still be deleted. The pod that replaces it has a new uid, so changes to the new pod are
+not delayed by this rejection.
 """
 
 from collections.abc import Iterable, Mapping

@@ -110,7 +110,7 @@ def held_workload(ctx: Context) -> tuple[Action, ...]:
 
 
 def _queue_actions(ctx: Context) -> tuple[Action, ...]:
-    """Report a running job's state to its queue, and request the quota that it needs to grow."""
+    """Report a running job's state to its queue, and request quota for additional ranks."""
     key = growth.growth_key(ctx)
     may_create = growth.growth_is_missing(ctx) and may_try(ctx, key)
     grows = growth.growth_actions(ctx, may_create) if queueing.uses_queue(ctx) else ()

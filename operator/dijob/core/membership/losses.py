@@ -100,9 +100,9 @@ def _pod_failed(world: World, pod: Pod) -> Loss | None:
 
 def _without_sandbox(world: World, pod: Pod) -> Loss | None:
     """The sandbox died. The operator declares the rank lost at once, because the kubelet (1.34 to
-    1.37) may never report the new address. While an init container that has already succeeded is
-    running again, the kubelet reports nothing. The gate is such a container, and it waits for a
-    list that must contain the new address.
+    1.37) may never report the new address. In a new sandbox, init containers that have already
+    succeeded run again. During that time, the kubelet does not report the new address. The gate is
+    such a container, and it waits for a list that must contain the new address.
     """
     if pod.containers.sandbox:
         return None

@@ -101,8 +101,8 @@ class World:
 
     @property
     def _grouped(self) -> frozenset[int]:
-        """The ranks of the newest list that have not succeeded and whose task is a group. The rest
-        of the group cannot run without them.
+        """The ranks of the newest list that have not succeeded and whose task is a group. If one of
+        these ranks is missing, the other ranks of its group cannot run.
         """
         groups = () if self.gang.has_gang_restart else self.gang.groups
         listed = (rank for rank in self.wanted if rank < self.listed_size)

@@ -226,9 +226,10 @@ def sidecar_names(spec: Body) -> frozenset[str]:
 
 
 def last_end(spec: Body, status: Body, main: Body) -> ContainerEnding | None:
-    """Return how the main container last ended. But if only other containers ended with an error,
-    return how the first of them last ended. Except for the main container, a container is ignored
-    if its terminations do not count as failures.
+    """Return the last termination of the main container. If this was not an error, but the last
+    termination of another container was, return that one. Among several such containers, the one
+    that comes first in the pod's status is chosen. Containers other than the main container are
+    ignored if their terminations do not count as failures.
 
     If the status shows none of these terminations, look for a container that has been restarted,
     but whose last termination is unknown: first the main container, then the others. If there is

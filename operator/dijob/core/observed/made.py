@@ -179,8 +179,8 @@ def starts_launcher(spec: Body, name: str) -> bool:
 def _needed_image(spec: Body, name: str) -> str:
     """Return the image that the pod's gate and main container need.
 
-    Return "" if another pod that runs on the node with this image does not prove that this pod can
-    also start. This is the case if each start contacts the registry, or if an init container of the
+    Return "" if this pod might be unable to start although another pod with the same image runs on
+    its node. This is the case if each start contacts the registry, or if an init container of the
     template needs its own image first.
     """
     main, before = _find_container(spec, name), spec.get("initContainers") or ()

@@ -95,8 +95,8 @@ def kill_cause(
 
 
 def end_before(key: End, known: Iterable[End]) -> str:
-    """Return the latest time in `known` that is before that of `key`, for the same container of the
-    same pod; "" if there is none.
+    """Return the latest time in `known` that is earlier than the time in `key`, for the same
+    container of the same pod; "" if there is none.
     """
     return max((at for *whose, at in known if whose == list(key[:2]) and at < key[2]), default="")
 

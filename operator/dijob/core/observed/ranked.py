@@ -26,10 +26,10 @@ def by_rank(pods: Iterable[Pod], gang: Gang) -> tuple[dict[int, Pod], tuple[Pod,
 
 
 def _without_claims(pod: Pod) -> Pod:
-    """Return a foreign pod without its address, state, peer list and containers. With these facts,
-    it could join a peer list, or could count as a success or failure of its rank. A pod is foreign
-    if a client other than the operator has created it. A foreign pod only occupies the name of the
-    rank's pod, and is deleted (world.py).
+    """Return a foreign pod without its address, state, peer list and containers. If the pod kept
+    these facts, it could join a peer list, or could count as a success or failure of its rank. A
+    pod is foreign if a client other than the operator has created it. A foreign pod only occupies
+    the name of the rank's pod, and is deleted (world.py).
 
     Any user who may create pods can create a foreign pod: the names of the job's pods are
     predictable, and the pod's owner reference can name the job.

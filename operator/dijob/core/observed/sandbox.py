@@ -14,8 +14,8 @@ same timestamp, although one of them happened first. The operator usually observ
 one after the other, and remembers their order (`with_remembered`). If the operator has observed
 both at the same time, the exit code decides. The sandbox is assumed to be the cause if the
 container was terminated by SIGTERM or SIGKILL. If the exit code is 0, it depends on when the
-kubelet reported the exit. If it did so in the second in which it reported the sandbox's death, or
-in a later one, the sandbox is assumed to be the cause (`_reported_at_once`).
+kubelet reported the exit. The sandbox is assumed to be the cause if the kubelet reported the exit
+no earlier than the sandbox's death (`_reported_at_once`).
 """
 
 from collections.abc import Mapping
@@ -68,7 +68,7 @@ def with_remembered(before: Pod, now: Pod) -> Pod:
     died_first = then.outlived_sandbox or (not then.sandbox and then.started)
     if before.uid != now.uid or after.restarts != then.restarts or not died_first:
         return now
-    # Only a container that has succeeded or failed for good needs the correction. A container that
+    # The view is corrected only if the main container will not be started again. A container that
     # the kubelet will start again is judged by its state in the new sandbox.
     if not (after.succeeded or after.broken):
         return now
@@ -77,8 +77,8 @@ def with_remembered(before: Pod, now: Pod) -> Pod:
 
 
 def _reported_at_once(status: Body, since: str) -> bool:
-    """Whether the kubelet reported the end of the containers in the second in which it reported the
-    sandbox's death (`since`), or in a later one.
+    """Whether the kubelet reported the end of the containers no earlier than the sandbox's death
+    (`since`). Both times are in whole seconds.
 
     After a normal end, the kubelet reports the end first. It stops the sandbox a second later,
     because it first lists all containers again (seen on 1.37.2; pkg/kubelet: GetNewerThan before

@@ -33,7 +33,7 @@ def service_route(spec: Mapping[str, Any]) -> Route:
         external=spec.get("type") == _EXTERNAL,
         unready=bool(spec.get("publishNotReadyAddresses")),
         # The names of a headless Service resolve to the pods themselves, so its ports do not
-        # matter. The apiserver's default for targetPort is the port.
+        # matter. If targetPort is not set, the apiserver sets it to the value of `port`.
         ports=frozenset() if headless else frozenset((one, to or one) for one, to in ports),
     )
 

@@ -116,12 +116,12 @@ class Pod:
 
     `owner` is the key of its job (names.owner_key; "": none), `version` the resourceVersion of this
     view. `complaint` is the reason that the cluster reports if the pod has no address or does not
-    run. `unmountable` is set if the pod must be re-created with an init container: it is the error
-    with which its node failed to mount the launcher's image ("": none). If something other than its
-    program keeps it from being Ready, `unready` says what. `unready_since` is when it ceased to be
-    Ready ("": it is Ready, or has no channel). `ending_soon`: the operator has set its
-    activeDeadlineSeconds. This terminates the pod without deleting it, so its logs remain. `copy`
-    is its copy of the peer list.
+    run. `unmountable` is the error that the pod's node reported when it failed to mount the
+    launcher's image ("": none). Such a pod must be re-created with an init container. If something
+    other than the pod's program keeps the pod from being Ready, `unready` says what.
+    `unready_since` is when the pod ceased to be Ready ("": it is Ready, or has no channel).
+    `ending_soon`: the operator has set its activeDeadlineSeconds. This terminates the pod without
+    deleting it, so its logs remain. `copy` is its copy of the peer list.
     """
 
     rank: int
@@ -390,10 +390,10 @@ class Observed:
 
     From settings and measurements: `notes` are the warnings about parts of the job that do not fit
     the settings. `isolation` says which NetworkPolicies the job needs and has. `throttling` limits
-    deferrable writes (pace.py). `scheduling` is the job's engine, and the engine's object as it
-    was last read. `queue` is what is known about the job's queue, if its engine is Kueue. `budgets`
-    maps the name of each PodDisruptionBudget of the job to the object (None: it does not exist). A
-    name that is missing has not been read yet.
+    deferrable writes (pace.py). `scheduling` is the job's engine, and the engine's object as it was
+    last read. `queue` is what is known about the job's queue, if its engine is Kueue. `budgets`
+    maps the name of each PodDisruptionBudget of the job to the object (None: it does not exist). If
+    this map lacks a name, that budget has not been read yet.
 
     `keeps_history` says whether the job is recorded before it is deleted.
 
