@@ -41,6 +41,6 @@ RESTART_POLICY: Final = "DIJOB_RESTART_POLICY"
 # The launcher's exit code for a re-rendezvous (run/launch.go). The operator does not count this
 # exit as a failure.
 RENEWAL_CODE: Final = 85
-# The launcher's variable that holds the address of the operator's channel and the pod's name and
-# key ("HOST:PORT POD KEY"). Only a pod without a gate has this variable.
+# The launcher's variable for the channel. Its three words are the operator's address, the pod's
+# name, and the pod's key ("HOST:PORT POD KEY"). Only a pod without a gate has this variable.
 CHANNEL: Final = "DIJOB_CHANNEL"

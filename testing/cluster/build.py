@@ -71,8 +71,8 @@ NEWEST = Release(
     gates=("GenericWorkload",),
     apis=("scheduling.k8s.io/v1beta1",),
 )
-# The oldest version that the README promises, for the control plane only. It uses the helm
-# binary that is built for the newest supported Kubernetes.
+# The oldest version that the README promises, for the control plane only. No helm is built for this
+# version. The helm in its folder is the one that is built for the newest supported Kubernetes.
 OLDEST = Release("v1.30.14", HERE / "bin-1.30", CONTROL_PLANE, 240)
 RELEASES = {release.minor: release for release in (NEWEST, OLDEST)}
 
@@ -190,8 +190,9 @@ def go_environment(mod: str = "readonly") -> dict[str, str]:
 
     The compiler writes no debug information, which the linker would remove anyway. Stack traces of
     Go programs are not affected. Each package is compiled by a new process, which frees its memory
-    when it ends. So the compiler does not collect garbage until it uses 1 GiB. Both settings
-    together save a third of the compiler's CPU time (docs/decisions/052-cold-builds.md).
+    when it ends. So the compiler does not collect garbage until it uses 1 GiB. Without debug
+    information and early garbage collection, the compiler needs a third less CPU time
+    (docs/decisions/052-cold-builds.md).
     """
     return {
         **os.environ,

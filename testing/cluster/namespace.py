@@ -140,8 +140,8 @@ def give_addresses(end: Process | None, device: str, network: Endpoint, host: in
 
 
 def free_network(preferred: int) -> int:
-    """Return the number of a network for nodes (10.95.NUMBER.0/24 and its IPv6 network) in which
-    this machine has no address or route.
+    """Return the number of an unused network for nodes. The number is part of an IPv4 and of an
+    IPv6 network (IPv4: 10.95.NUMBER.0/24). This machine has no address or route in either of them.
     """
     taken = [
         word

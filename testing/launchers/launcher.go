@@ -67,8 +67,9 @@ func (l *launcher) run() {
 	}
 }
 
-// take keeps the newest view of the pod. A watch may deliver a view that is older than the response to a patch. A list is
-// always newer, even if its version is not: versions go back when etcd is restored.
+// take keeps the newest view of the pod. A watch may deliver a view that is older than the response to a patch. A view
+// from a LIST request is always newer than the stored view. Its version may still be lower, because versions go back when
+// etcd is restored.
 func (l *launcher) take(seen sight) {
 	if seen.listed || seen.version() >= l.view.version() {
 		l.view = seen.pod

@@ -84,7 +84,8 @@ class Watched(Judged):
             ), charge
             self.charged[charge.uid] = charge.failures
         failures = sum(self.charged.values())
-        # Failures that restart all ranks, or all ranks of a group, count as one.
+        # If several failures lead to the same restart of all ranks, or of all ranks of a group,
+        # they count as one failure.
         together = bool(self.group) or any(
             rule.action is FailureAction.RESTART_JOB for rule in self.job.spec.failure_policy.rules
         )

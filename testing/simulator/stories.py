@@ -29,8 +29,8 @@ REST_SECONDS = 70.0
 # (rounds without faults, the name of the action that follows, and the index of the pod among the
 # pods to which the action applies)
 Step = tuple[int, str, int]
-# (a function that plays a part of a story, and one that plays only the rest of this part, after the
-# operator was killed during the part)
+# (a function that plays a whole part of a story, and a function that plays the rest of this part if
+# the operator was killed in the middle of it)
 Part = tuple[Callable[[Chaos], None], Callable[[Chaos], None]]
 LOOK = "the operator looks"
 SCALE = "is scaled to"

@@ -60,8 +60,8 @@ class Judged(RuleBasedStateMachine):
         self.before = Status()
         self.lists: dict[int, str] = {}
         self.charged: dict[str, int] = {}
-        # By the pod's uid: the run of the Redis server (run_of) at the time when the process in the
-        # pod started.
+        # For each pod, by uid: which run of the Redis server (run_of) was current when the pod's
+        # process started.
         self.met: dict[str, str] = {}
 
     @property
@@ -332,8 +332,8 @@ class Judged(RuleBasedStateMachine):
         # counted, and neither are failures of pods that are no longer in any list.
         rank = self.gang.rank_of(view.name)
         number = view.copy.address_list.number
-        # A launcher that has not reported its list to this operator is treated as if it had the
-        # stale one.
+        # A launcher that has not reported its list to this operator is treated as if its list were
+        # stale.
         unknown = bool(view.made.channel_key and view.containers.ends) and not number
         doomed = (died >= number > 0 or unknown) and died > 0 and self.is_renewed(rank, status)
         doomed = doomed or (view.copy.address_list.number > 0 and self.is_beyond(rank))

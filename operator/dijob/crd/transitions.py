@@ -196,7 +196,7 @@ def one_size_changed() -> Rule:
 def tasks_unchanged(what: str, value: str) -> Rule:
     """Return the rule that rejects a change of a value in any task.
 
-    `value` is CEL with the task as t. `what` names the value in the message.
+    `value` is CEL with the task as t. The message refers to the value by the words in `what`.
     """
     each = f".map(t, {value})"
     return Rule(

@@ -142,7 +142,8 @@ class GangScheduled(Reason):
 
 class DrainsLimited(Reason):
     """Whether the job's PodDisruptionBudgets exist. They limit how many ranks a node drain may stop
-    (`disruptionBudget`). Present only if the operator has ever failed to create one.
+    (`disruptionBudget`). Present only if the operator has ever failed to read or create a
+    budget.
     """
 
     NameTaken = problem(

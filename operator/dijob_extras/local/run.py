@@ -222,7 +222,7 @@ class Run:
 
     async def _end_all(self) -> None:
         """Send SIGTERM to all ranks, and SIGKILL after the grace period."""
-        # The run ends. So a rank that is still waiting for its restart must not start any more.
+        # The run ends. So a rank that is still waiting for its restart must no longer be started.
         for rank in self._pausing:
             self._tasks[rank].cancel()
         grace = f"ranks that are still running are killed after {self._limits.grace:g} s"

@@ -45,7 +45,7 @@ class Paths:
             return text
         # Replace all paths in one pass, because a new path may contain the path of another mount.
         known = "|".join(map(re.escape, sorted(self.mounts, key=len, reverse=True)))
-        # /data must match neither in /database nor in my/data.
+        # The mount /data must not be found inside /database or my/data.
         pattern = rf"(?<![\w./-])(?:{known})(?![\w.-])"
         return re.sub(pattern, lambda found: str(self.found[found[0]]), text)
 

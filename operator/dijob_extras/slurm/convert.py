@@ -26,8 +26,8 @@ _COUNTS: Final = ("nodes", "ntasks", "ntasks-per-node")
 class Wishes:
     """The options of the command.
 
-    `image` and `name` are "" if the script determines them. `step` and `index` select one of
-    several steps, and one job of an array.
+    `image` and `name` are "" if the script determines them. `step` selects one of several steps,
+    and `index` selects one job of an array.
     """
 
     image: str = ""

@@ -93,8 +93,8 @@ async def reference(lane: Lane, scenario: Scenario) -> tuple[int, Json]:
 async def undisturbed(lane: Lane, scenario: Scenario) -> tuple[int, Json] | None:
     """Run the phase once without faults. Return None if kwok gave a pod a second address."""
     job = f"{scenario.name}-{next(NUMBERS)}"
-    # The phase is triggered without a pause, as in `crash`: the number of status writes depends on
-    # when the previous one was sent.
+    # As in `crash`, the phase is triggered without a pause. A pause could change the number of
+    # status writes, which depends on how long ago the previous status was written.
     await scenario.prepare(lane, job)
     before = len(lane.proxy.writes)
     await scenario.trigger(lane, job)

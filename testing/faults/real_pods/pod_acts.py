@@ -18,8 +18,8 @@ from faults.real_pods.looks import SHIM, View
 from faults.real_pods.scene import Act, Done, Missed, Scene
 from faults.real_pods.shapes import owner
 
-# How long to wait for the target process. If another fault has just ended this process, its
-# replacement may start within this time.
+# How long to wait for the target process. If another fault has just ended this process, the wait
+# gives its replacement time to start.
 PATIENCE_SECONDS = 8.0
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from pydantic import TypeAdapter
 from report import Machine
 
-# A silent connection is noticed after at most 75 s (row T9), and the start follows after that.
+# The bound for the time from a job's creation until it is Running. A silent connection is noticed
+# after at most 75 s (row T9 of docs/reliability.md). Only then can the job start.
 P99_SECONDS = 100.0
 # The memory of a Python process grows until the process has reached its peak of concurrent work.
 # Halfway through a soak, it should have stopped growing.

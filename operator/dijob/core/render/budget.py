@@ -60,8 +60,9 @@ def budget_spec(job: DIJob, task: str, least: int) -> Manifest:
         "minAvailable": least,
         "selector": {"matchLabels": {names.LABEL_JOB: job.metadata.name, **of_task}},
         # A rank that is running but not Ready may always be evicted. By default, Kubernetes allows
-        # this only while enough other pods are Ready. So a rank that hangs, or a job that waits for
-        # a lost rank, would block a drain that could not harm it.
+        # this only while enough other pods are Ready. A rank that hangs would then block the drain
+        # of its node, although its eviction loses nothing. The same applies to the ranks of a job
+        # that is waiting for a lost rank.
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
     }
 

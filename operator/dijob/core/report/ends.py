@@ -1,5 +1,5 @@
-"""Reports the end of a job: which rule ended it, the first failure, and the command that prints its
-log.
+"""Reports why a job ended, which failure was the first, and which command prints the log of a
+failed container.
 """
 
 from dijob.api.status import FirstFailure

@@ -48,7 +48,9 @@ class Circumstances:
 
 
 def with_goodput(ctx: Context, status: Status) -> Status:
-    """Return the new status. Its figures are updated only if something else in it has changed."""
+    """Return the new status. Its goodput figures are updated only if another part of the status has
+    changed.
+    """
     old = ctx.job.status
     # The figures alone are never a reason for a write.
     if status == old:

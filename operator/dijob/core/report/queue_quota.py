@@ -72,8 +72,8 @@ def _describe_free(job: DIJob, seen: QueueView) -> str:
 
 
 def _needed(job: DIJob, more: int) -> Amounts:
-    """Return the requests of all pods of a waiting job. For a running job, return only the requests
-    of the ranks that it does not have yet; `more` is their number.
+    """Return the requests of all pods of a waiting job (`more` is 0). For a running job, return
+    only the requests of the `more` ranks that it does not have yet.
     """
     counts = {one.path: 0 if more else one.replicas for one in job.pod_sets}
     counts[job.pod_sets[-1].path] = more or job.pod_sets[-1].replicas

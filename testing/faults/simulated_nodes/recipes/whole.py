@@ -53,7 +53,7 @@ async def first_pod(one: Served, begin: float) -> float:
 
 
 async def defragmented(stage: Stage) -> Outcome:
-    """Defragment etcd, which does not answer requests in the meantime."""
+    """Defragment etcd, which does not answer requests during the defragmentation."""
     async with served(stage, "defrag") as one:
         begin = time.monotonic()
         # The new job is created at the same time, and has to wait for etcd.
@@ -86,8 +86,8 @@ async def compacted(stage: Stage) -> Outcome:
         await asyncio.to_thread(one.plane.start_component, API)
         await one.ready()
         # The scheduler of 1.37 exits ("Scheduler cache is corrupted") if its new list has a
-        # different pod under a name that it already knows. In a real cluster a kubelet would
-        # restart it.
+        # different pod under a name that it already knows. In a real cluster, a kubelet
+        # would restart the scheduler.
         await asyncio.to_thread(_restart, one.plane, "kube-scheduler")
         begin = time.monotonic()
         first = await first_pod(one, begin)

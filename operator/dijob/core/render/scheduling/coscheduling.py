@@ -7,8 +7,9 @@ The scheduler assigns nodes to the pods one after the other. It holds the pods b
 found nodes for `minMember` of them. If the scheduler finds no node for one of these pods, it gives
 up the nodes of all of them.
 
-The plugin's own time limit applies to that wait (permitWaitingTimeSeconds, 60 s). The group has no
-scheduleTimeoutSeconds, so the administrator's setting stays in effect.
+The plugin's own setting limits how long the pods are held back (permitWaitingTimeSeconds, by
+default 60 s). The group has no scheduleTimeoutSeconds, so the administrator's setting stays in
+effect.
 """
 
 from typing import Final

@@ -75,9 +75,10 @@ class EngineRow:
     the API version that the cluster must serve. `manifest` returns the object, given the job, the
     object's name, and how many ranks must have nodes at the same time. `count` reads this number
     from the spec of an existing object, and `resized` returns the change that sets it. `marks`
-    returns what the engine adds to a pod. When the cluster stores the object, it may ignore a field
-    of the job. `dropped` returns a text that names this field and the reason, or "" if no field was
-    ignored. `switch` says how an administrator enables the API.
+    returns what the engine adds to a pod. Some fields of the object come from the job's spec, and
+    the API server may remove one of them. `dropped` returns a text that names this field of the
+    spec and the reason, or "" if no field was removed. `switch` says how an administrator enables
+    the API.
 
     `scheduler` is the name under which the scheduler is usually installed ("": the pods keep their
     own scheduler). `counts_succeeded`: pods that have succeeded count toward this number as long as
