@@ -83,9 +83,8 @@ class AddressesReady(Reason):
         "a node cannot mount the launcher's image in a pod, because its kubelet or its container"
         " runtime does not support image volumes. The operator re-creates the pod with an init"
         " container, which copies the launcher. This does not count against `backoffLimit`",
-        f"{_HEALS}. Each time the operator restarts, it tries to mount the image again, so a start"
-        " fails again. To prevent these failed starts, set the chart value `launcher.delivery:"
-        " InitContainer`",
+        f"{_HEALS}. Each time the operator restarts, it tries to mount the image again, and a start"
+        " fails. To prevent this, set the chart value `launcher.delivery: InitContainer`",
     )
     NoRoom = problem(
         "no rank of the job is running, and a rank that must have an address before the job starts"
