@@ -29,8 +29,8 @@ VARIABLE = "DIJOB_RESUME"
 OFF = "off"
 ALWAYS = "always"
 RECORD = ".dijob.json"
-# If the folder of an experiment exists, DI-engine creates another one, and appends this to its name
-# (ding 0.5.3, ding/config/config.py).
+# A timestamp such as _250131_235959. If the folder `exp_name` already exists, DI-engine creates a
+# folder whose name is `exp_name` followed by this timestamp (ding 0.5.3, ding/config/config.py).
 TIMESTAMP = re.compile(r"_\d{6}_\d{6}")
 # The learner's checkpoint folder (ding/worker/learner/learner_hook.py, SaveCkptHook).
 CHECKPOINTS = "ckpt/*.pth.tar"
