@@ -36,15 +36,15 @@ class Options:
 
     `launcher_image` contains the programs of images/launcher, and `launcher_delivery` says how they
     get into each rank's pod; no pod is rendered with AUTO. `cluster_domain` is the domain of
-    Service names. `priority_classes` maps values of spec.priority to names of priority classes; a
-    missing value, or "", means none. `redis_image` has redis-server in its PATH, and
-    `redis_resources` are the resources of its container. `server_url` is the URL of the HTTP server
-    for jobs (dijob.server); "": there is none. `isolates`: each job gets a NetworkPolicy, except on
-    the host network (is_isolated). `lost_node_seconds` is how long pods stay on an unreachable
-    node, unless their job sets a different time. `channel` is the address ("HOST:PORT") at which
-    launchers reach the operator (controller/channel); "": all pods have a gate, and get their peer
-    lists as annotations. `engine` gives nodes to the ranks of jobs that choose no engine
-    (render/scheduling). `queues`: Kueue admits the jobs that name a queue
+    Service names. `priority_classes` maps values of spec.priority to names of priority classes. A
+    value that is not in the map, or is mapped to "", has no priority class. `redis_image` has
+    redis-server in its PATH, and `redis_resources` are the resources of its container. `server_url`
+    is the URL of the HTTP server for jobs (dijob.server); "": there is none. `isolates`: each job
+    gets a NetworkPolicy, except on the host network (is_isolated). `lost_node_seconds` is how long
+    pods stay on an unreachable node, unless their job sets a different time. `channel` is the
+    address ("HOST:PORT") at which launchers reach the operator (controller/channel); "": all pods
+    have a gate, and get their peer lists as annotations. `engine` gives nodes to the ranks of jobs
+    that choose no engine (render/scheduling). `queues`: Kueue admits the jobs that name a queue
     (render/scheduling/kueue.py). `keeps_history`: dijob.history records jobs. A job that it has not
     recorded yet is kept beyond its time to live, for at most an hour.
     """

@@ -30,8 +30,9 @@ def _nearest_name() -> str:
     cut = f"({_NAME}.size() > {most} ? {_NAME}.substring(0, {end}) : {_NAME})"
     prefix = f"({_NAME}.matches('^[a-z]') ? '' : '{job_names.PREFIX}')"
     near = f"({prefix} + {cut}.replace('.', '-'))"
-    # _ALLOWED is not used here. It checks the length separately, so `allowed` would contain `near`
-    # twice. The pattern below also checks the length, so `allowed` contains `near` only once.
+    # If _ALLOWED were used here, `allowed` would contain `near` twice, because _ALLOWED checks the
+    # length separately. The pattern below also checks the length, so `allowed` contains `near` only
+    # once.
     allowed = f"{near}.matches('^[a-z]([-a-z0-9]{{0,{most - 2}}}[a-z0-9])?$')"
     return f"({allowed} ? ', such as ' + {near} : '')"
 

@@ -53,8 +53,8 @@ def _are_equal(was: str, now: str) -> str:
     Where any content is allowed, the apiserver ignores an undeclared field on the left of `==` if
     the right side lacks that field. So if `arg` replaces `args` in a template, the old and the
     new template are equal when compared in one direction. If one undeclared field replaces another,
-    the values are equal in both directions. So the rule does not detect this change, but the
-    operator reports it (TemplateChanged).
+    neither of the two comparisons finds a difference. So the rule does not detect this change, but
+    the operator reports it (TemplateChanged).
     """
     return f"({now} == {was} && {was} == {now} || {_is_not_comparable(now)})"
 

@@ -92,8 +92,8 @@ def pending_reminders(ctx: Context) -> list[tuple[RemindPod, float]]:
             number = newest if at_gate else pod.copy.renew_from
             seen = ctx.observed.list_seen.get((pod.uid, number), now)
             last = ctx.observed.reminded.get((pod.uid, number), seen)
-            # Each pause is about twice as long as the previous one. It is the minimum pause plus
-            # the time from the first observation of the list to the last reminder.
+            # A pause lasts for the minimum pause plus the time from the first observation of the
+            # list to the last reminder. So each pause is about twice as long as the previous one.
             left = pause + (last - seen).total_seconds() - (now - last).total_seconds()
             found.append((RemindPod(pod.name, pod.uid, number, stamped), max(left, soonest)))
     return found

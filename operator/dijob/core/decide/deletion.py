@@ -38,9 +38,9 @@ def _short_grace_period(pod: Pod) -> int | None:
 def force_delete_lost_pods(pods: Iterable[Pod], now: datetime) -> tuple[ForceDeletePod, ...]:
     """Force-delete the pods whose kubelet can no longer terminate them.
 
-    These are only pods that the cluster itself has deleted because it lost their node. A kubelet
-    that is merely slow terminates its pods itself. On a node that is disconnected but alive, the
-    processes may keep running, but ranks no longer connect to them.
+    A pod is force-deleted only if the cluster itself has deleted it because it lost the pod's node.
+    A kubelet that is merely slow terminates its pods itself. On a node that is disconnected but
+    alive, the processes may keep running, but ranks no longer connect to them.
     """
     return tuple(
         ForceDeletePod(pod.name, pod.uid)

@@ -142,7 +142,9 @@ def _has_pods(ctx: Context) -> bool:
 
 
 def workload_is_missing(ctx: Context) -> bool:
-    """Whether the job needs a Workload and has none. A job that still has pods needs none yet."""
+    """Whether the job needs a Workload and has none. A job that still has pods does not need a
+    Workload yet.
+    """
     seen = ctx.observed.queue
     stops = ctx.job.spec.suspend or ctx.job.status.ended or _has_pods(ctx)
     wanted = uses_queue(ctx) and not stops

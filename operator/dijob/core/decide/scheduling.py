@@ -78,7 +78,9 @@ def dropped_field(ctx: Context) -> str:
 
 
 def object_is_missing(ctx: Context) -> bool:
-    """Whether the cluster serves the API of the engine's object, but the object does not exist."""
+    """Whether the engine's object does not exist and can be created. It cannot be created if the
+    cluster does not serve its API, or if the job sets a field that the engine ignores.
+    """
     seen = ctx.observed.scheduling
     absent = seen.served and seen.known and seen.found is None
     return bool(engine_row(ctx).kind) and absent and not unsupported_field(ctx)

@@ -188,7 +188,8 @@ def pods_wait_for_shared(ctx: Context) -> bool:
     first pods also wait for the Service. An init container, a probe or the program may look up the
     name of a peer as soon as it starts, and may not try again if this fails. A job that already has
     pods recovers without its Service, because most programs use addresses. All pods wait for the
-    engine's object for the job (scheduling.py).
+    object that the job's engine needs, such as a PodGroup (scheduling.py), and for Kueue's
+    placement of the pods (queueing.py).
     """
     first = service_is_missing(ctx) and not ctx.observed.pods
     engine = scheduling.pods_wait(ctx) or queueing.pods_wait(ctx)

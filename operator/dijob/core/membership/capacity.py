@@ -76,7 +76,7 @@ def pods_to_release(rendezvous: Rendezvous, status: Status) -> tuple[Pod, ...] |
 def _end_of_pause(rendezvous: Rendezvous, status: Status) -> GivenBack | None:
     """Return the record to store if the pause before the job's next attempt can end now; else
     None. It can end if one of the kept pods has been bound to a node, because this shows that there
-    is capacity. This does not apply if another job was waiting, too. In that case, the pod has only
+    is capacity. This does not apply if another job was waiting, too. In that case, the pod may have
     taken the capacity that was released for the other job.
     """
     world, now, given = rendezvous.world, rendezvous.now, status.given_back

@@ -201,7 +201,8 @@ def was_excused(pod: Pod, charge: Charge) -> bool:
 
 def _restarted_on_purpose(pod: Pod, before: Charge, new: int) -> int:
     """Return how many of a pod's new terminations were deliberate restarts by the kubelet, whatever
-    their exit codes. `new` is the number of new terminations, without requested restarts.
+    their exit codes. `new` is the number of new terminations. It does not include the
+    restarts that the operator requested because of a new peer list.
 
     A container counts if its image changed, or if its resources changed under the resize policy
     RestartContainer. Changes count if they happened after the container started, and were not

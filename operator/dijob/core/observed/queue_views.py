@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import Any, Final
 
 Body = Mapping[str, Any]
-# A Workload whose quota has been taken over by a larger one has this reason in its condition
-# Finished.
+# If Kueue has moved the quota of a Workload to a larger Workload, the condition Finished of the
+# smaller Workload has this reason.
 REPLACED: Final = "WorkloadSliceReplaced"
 
 

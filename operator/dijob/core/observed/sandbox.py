@@ -13,8 +13,8 @@ A container without a launcher has no such delay. Its end and the death of its s
 same timestamp, although one of them happened first. The operator usually observes the two events
 one after the other, and remembers their order (`with_remembered`). If the operator has observed
 both at the same time, the exit code decides. The sandbox is assumed to be the cause if the
-container was terminated by SIGTERM or SIGKILL. If the exit code is 0, it depends on when the
-kubelet reported the exit. The sandbox is assumed to be the cause if the kubelet reported the exit
+container was terminated by SIGTERM or SIGKILL. If the exit code is 0, the time when the kubelet
+reported the exit decides. The sandbox is assumed to be the cause if the kubelet reported the exit
 no earlier than the sandbox's death (`_reported_at_once`).
 """
 
@@ -105,7 +105,8 @@ def _died_under_it(status: Body, main: Body) -> bool:
     if containers.exit_code(main):
         # A pod without an address has no usable sandbox: after a reboot, the new sandbox may be
         # ready before its address is known. If the kubelet did not observe the end of the
-        # container, the node or the containerd-shim went down. So the old sandbox has died, too.
+        # container, the reason is that the node or the containerd-shim went down. In both cases,
+        # the old sandbox has died, too.
         if not status.get("podIP") or containers.is_unobserved_end(
             containers.last_end({}, status, main)
         ):

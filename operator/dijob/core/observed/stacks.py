@@ -1,8 +1,8 @@
 """Shortens the stack of a program's main thread to its most informative frames.
 
 The stack is in the format that Python's faulthandler writes. Each frame is a line `File "PATH",
-line NUMBER in FUNCTION`, and the innermost frame comes first. A program can write anything there,
-so every other line is ignored.
+line NUMBER in FUNCTION`, and the innermost frame comes first. A program can write other text to
+the file that contains the stack. So all lines that do not have this format are ignored.
 """
 
 import re

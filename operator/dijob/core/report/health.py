@@ -13,7 +13,8 @@ from dijob.reasons import Reconciling, Stalled
 def health_fact(status: Status) -> tuple[Fact, Condition | None] | None:
     """Return the health of a job with this status; None if it is healthy, or is being deleted.
 
-    The second element is the condition that determines the health, if there is exactly one.
+    The result is a pair: the health, and the condition because of which the job is Stalled. If the
+    job is Reconciling, the second element of the pair is None.
     """
     # At most one of the two conditions exists, because kstatus takes the first that it finds.
     if cause := _stalling_condition(status):
