@@ -124,9 +124,9 @@ def plug(
 def give_addresses(end: Process | None, device: str, network: Endpoint, host: int) -> None:
     """Set an interface's IPs and a MAC derived from them, and bring the interface up.
 
-    By default, a bridge takes the MAC of one of its ports, and changes it when a node leaves. Also,
-    a node that comes back would get another MAC. In both cases, other hosts would send to the old
-    MAC until their ARP entries expire.
+    By default, a bridge takes the MAC of one of its ports, and changes it when a node leaves. A
+    node has a random MAC by default, so it would come back with a different one. In both cases,
+    other hosts would send to the old MAC until their ARP entries expire.
     """
     mac = f"02:00:0a:5f:{network.number:02x}:{host:02x}"
     ip(end, "link", "set", device, "address", mac)

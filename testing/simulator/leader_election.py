@@ -15,8 +15,9 @@ from simulator.virtual import VirtualClock
 
 Body = dict[str, Any]
 PATH = "/apis/coordination.k8s.io/v1/namespaces/home/leases/dijob"
-# The longest takeover after a crash. The leader had just renewed the Lease, and the standby
-# saw the renewal one poll later. After the Lease has expired, the standby needs another poll.
+# The longest takeover after a crash. In the worst case, the leader crashes right after it has
+# renewed the Lease, and the standby sees the renewal one poll later. After the Lease has expired,
+# the standby needs another poll.
 TAKE_OVER_SECONDS = LEASE_SECONDS + 2 * LOOK_SECONDS
 
 

@@ -210,7 +210,9 @@ class Chaos(Driven):
         index=INDEX,
     )
     def watches_break(self, how: str, lose: bool, index: int) -> None:
-        """Break the watches. If they lose events, a pod disappears unnoticed."""
+        """Break the watches. If they end with `lose`, also remove a pod. No event reports its
+        removal.
+        """
         if how == "again":
             self.cluster.watches.repeat(index + 1)
         elif how == "silence":

@@ -33,8 +33,9 @@ DRY_RUN = {"dryRun": "All"}
 # How many actions one reconciliation starts at once; slots.py limits the requests of all
 # reconciliations.
 CONCURRENT_WRITES = 32
-# An admission webhook can delay each write by up to 30 s, usually in a few namespaces only. A write
-# that takes longer than this counts against the limit of its own namespace, not of all namespaces.
+# An admission webhook can delay each write by up to 30 s, usually in a few namespaces only. After
+# BRISK_SECONDS, a write counts only against the limit of its own namespace. It no longer counts
+# against the limit that all namespaces share (slots.py).
 BRISK_SECONDS = 2.0
 # Upper limit of the pause that a Retry-After header can request.
 LONGEST_PAUSE_SECONDS = 30.0

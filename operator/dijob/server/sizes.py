@@ -99,8 +99,9 @@ class Sizes:
 def _size_of(body: Json, job: JobName) -> int:
     """Return the value of `spec.replicas`, or the value that the operator is about to set.
 
-    Raises RequestRejection if a task was resized a moment ago: the operator would overwrite a new
-    value of `spec.replicas` (api/last_task.py).
+    Raises RequestRejection if the last task's own `replicas` field was set a moment ago. The
+    operator is about to copy that field to `spec.replicas`, and would overwrite the value from this
+    request (api/last_task.py).
     """
     if not body["spec"].get("tasks"):
         # If the spec has no `replicas`, status.desired has the size until the operator sets

@@ -1,4 +1,4 @@
-"""Computes the connections between ranks that the page draws. No I/O."""
+"""Computes which connections between ranks the page draws. No I/O."""
 
 from collections import Counter
 from collections.abc import Collection

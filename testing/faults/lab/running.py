@@ -49,7 +49,7 @@ class Operator:
     namespaces: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    # The file to which the process writes long steps of its event loop (stretches.py)
+    # The file in which the process records which steps of its event loop took long (stretches.py)
     stretches: Path | None = None
     # The file to which the process writes the durations of its reconciliations (passes.py)
     passes: Path | None = None

@@ -21,7 +21,10 @@ class Look:
 
 @dataclass(frozen=True)
 class Healed:
-    """A fault, and the seconds until everything that it hit had recovered; None if it never did."""
+    """A fault, and the seconds until everything that the fault hit had recovered.
+
+    `seconds` is None if there was no such moment.
+    """
 
     done: Done
     seconds: float | None

@@ -10,7 +10,7 @@ from sockets import dialler_side, listener_side, mesh, rows, star
 from faults.real_pods.shapes import PORT, REDIS_PORT, Shape, Wiring
 
 Env = Mapping[str, str]
-# Programs that exchange data update their file several times a second.
+# While a program exchanges data, it touches a file several times a second (bodies.py).
 BEAT_SECONDS = 5.0
 
 

@@ -20,9 +20,9 @@ class Kind:
     nothing to undo. `charged` means that it is a failure of the rank's program, which counts
     towards backoffLimit (docs/tasks.md). `given_up` means that it lasts until Kubernetes gives up
     on the node. With `two_at_once`, the old program of a rank may run at the same time as the new
-    one. The reason is that nothing waits for the old program to end after a forced deletion, or
-    after Kubernetes has given up on a node. With `from_end`, the recovery time is measured from the
-    end of the fault, because jobs keep running during the fault, or cannot recover until it ends.
+    one. After a forced deletion, nothing waits for the old program to end. The same is true after
+    Kubernetes has given up on a node. With `from_end`, the recovery time is measured from the end
+    of the fault, because jobs keep running during the fault, or cannot recover until it ends.
     `known_late` means that programs end before Kubernetes notices the fault. Programs that depend
     on them may then end as well.
     """

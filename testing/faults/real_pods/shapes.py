@@ -1,5 +1,5 @@
 """What the checks know about each job: its ranks and connections, and whether its programs record
-that they work.
+when they last exchanged data.
 """
 
 from collections.abc import Iterable

@@ -71,7 +71,8 @@ async def find_user_name(connection: ClientConnection) -> str:
         answer = await connection.json(ClientRequest("POST", _REVIEW, body))
     except ApiError as error:
         # An administrator can restrict system:basic-user. This role contains the permission to
-        # create a SelfSubjectReview. A missing permission to impersonate must be reported, however.
+        # create a SelfSubjectReview. Without this permission, the user can still use the page, but
+        # the name is unknown. Without the permission to impersonate, the user must get an error.
         if error.status == HTTPStatus.FORBIDDEN and "impersonate" not in error.message:
             return ""
         raise

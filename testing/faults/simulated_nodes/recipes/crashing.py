@@ -25,7 +25,8 @@ async def wrong_points(scenario: Scenario, stage: Stage) -> Outcome:
     async with AsyncExitStack() as stack:
         team = [await stack.enter_async_context(stage.lane()) for _ in range(TEAM)]
         least, outcomes = await enumerate_points(team, scenario)
-    # A point beyond the last write of its run kills nothing, so it does not count.
+    # If a run ended before it reached the write of its point, the operator was not killed. Such a
+    # point does not count.
     killed = [outcome for outcome in outcomes if outcome.write]
     wrong = tuple(f"{one.point}, {one.write}: {one.wrong}" for one in outcomes if one.wrong)
     # The number of status writes depends on the timing of the pods, so one write may be missing.
