@@ -108,8 +108,8 @@ class Cluster:
         """Scale the job or, if it has tasks, its last task.
 
         To shrink the last task, set the task's `replicas`, as a user does in a manifest. In all
-        other cases, set the job's `replicas`, as an autoscaler does. If the task's `replicas`
-        already has the smaller value, the job's `replicas` is set, too.
+        other cases, set the job's `replicas`, as an autoscaler does. One of these cases is a shrink
+        to the value that the task's `replicas` already has.
         """
         spec, tasks = self.job().spec, self.read(names.PLURAL, "job")["spec"].get("tasks")
         size = max(1, replicas - spec.fixed)

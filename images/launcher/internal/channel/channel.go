@@ -201,8 +201,8 @@ func (c *Channel) Report(state State) {
 }
 
 // ReportProgress tells the operator the program's progress if it has changed, at most once per progressEvery. If less than
-// progressEvery has passed since the last message to the operator, a later call sends the progress. The last progress is sent
-// with the state Ended.
+// progressEvery has passed since progress was last sent, a later call sends the progress. The last progress is sent with the
+// state Ended.
 func (c *Channel) ReportProgress(news *progress.Report) {
 	if c == nil || news == nil {
 		return

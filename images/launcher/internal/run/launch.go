@@ -197,7 +197,7 @@ func prepareWithoutGate() error {
 }
 
 // annotations returns the newest annotations of the pod. With a channel, the operator's response is taken from the channel, and
-// not from the file in the volume.
+// not from the file in which a launcher stored it.
 func (r *run) annotations() map[string]string {
 	if r.channel == nil {
 		return env.Annotations()

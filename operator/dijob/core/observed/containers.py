@@ -226,10 +226,10 @@ def sidecar_names(spec: Body) -> frozenset[str]:
 
 
 def last_end(spec: Body, status: Body, main: Body) -> ContainerEnding | None:
-    """Return the last termination of the main container. If this was not an error, but the last
-    termination of another container was, return that one. Among several such containers, the one
-    that comes first in the pod's status is chosen. Containers other than the main container are
-    ignored if their terminations do not count as failures.
+    """Return the last termination of the main container. If there is none or it was not an error,
+    but the last termination of another container was an error, return that one. Among several such
+    containers, the first one in the pod's status is chosen; init containers come first. Containers
+    other than the main container are ignored if their terminations do not count as failures.
 
     If the status shows none of these terminations, look for a container that has been restarted,
     but whose last termination is unknown: first the main container, then the others. If there is

@@ -15,7 +15,7 @@ one after the other, and remembers their order (`with_remembered`). If the opera
 both at the same time, the exit code decides. The sandbox is assumed to be the cause if the
 container was terminated by SIGTERM or SIGKILL. If the exit code is 0, the time when the kubelet
 reported the exit decides. The sandbox is assumed to be the cause if the kubelet reported the exit
-no earlier than the sandbox's death (`_reported_at_once`).
+in the same second as the sandbox's death, or later (`_reported_at_once`).
 """
 
 from collections.abc import Mapping
@@ -77,8 +77,8 @@ def with_remembered(before: Pod, now: Pod) -> Pod:
 
 
 def _reported_at_once(status: Body, since: str) -> bool:
-    """Whether the kubelet reported the end of the containers no earlier than the sandbox's death
-    (`since`). Both times are in whole seconds.
+    """Whether the kubelet reported the end of the containers in the same second as the sandbox's
+    death (`since`), or later.
 
     After a normal end, the kubelet reports the end first. It stops the sandbox a second later,
     because it first lists all containers again (seen on 1.37.2; pkg/kubelet: GetNewerThan before

@@ -116,8 +116,8 @@ class Pod:
 
     `owner` is the key of its job (names.owner_key; "": none), `version` the resourceVersion of this
     view. `complaint` is the reason that the cluster reports if the pod has no address or does not
-    run. `unmountable` is the error that the pod's node reported when it failed to mount the
-    launcher's image ("": none). Such a pod must be re-created with an init container. If something
+    run. `unmountable` is set only if the pod must be re-created with an init container. It is the
+    error that the pod's node reported when it failed to mount the launcher's image. If something
     other than the pod's program keeps the pod from being Ready, `unready` says what.
     `unready_since` is when the pod ceased to be Ready ("": it is Ready, or has no channel).
     `ending_soon`: the operator has set its activeDeadlineSeconds. This terminates the pod without
