@@ -64,9 +64,9 @@ def parallel_args(**given: Any) -> dict[str, Any]:
 def without_none(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments that are not None.
 
-    For most arguments of Parallel.runner, None is DI-engine's own default. For the others, None has
-    the effect of the default, or is an error (ding 0.5.3, ding/framework/parallel.py). Scripts
-    often pass on options that are None.
+    Seven arguments of Parallel.runner have the default None. If one of the others is None,
+    DI-engine fails or behaves as with that argument's default (ding 0.5.3,
+    ding/framework/parallel.py). Scripts often pass on options that are None.
     """
     return {name: value for name, value in arguments.items() if value is not None}
 

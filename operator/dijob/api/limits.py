@@ -20,8 +20,8 @@ from dijob.api.problems import Problem
 # list or the event around an object adds some levels.
 LEVELS: Final = 100
 KEPT_LEVELS: Final = 150
-# Templates of real pods have a few hundred values, and each pod gets all of them. The largest
-# object that an apiserver stores has a million values and would delay all other jobs.
+# Templates of real pods have a few hundred values, and each pod gets all of them. An apiserver
+# can store an object with a million values. Such an object would delay all other jobs.
 VALUES: Final = 10_000
 # Each value adds at most one comma and one opening bracket. So a part of a document has more than
 # VALUES values if its commas and opening brackets together exceed this number.

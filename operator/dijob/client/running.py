@@ -142,7 +142,8 @@ def build_manifests(wanted: RunRequest, code: Code | None) -> list[Body]:
 
 
 def replace_code(job: Mapping[str, Any], code: Code) -> list[Body]:
-    """Return a copy of a job that uses the new code, and the ConfigMaps that contain this code.
+    """Return a copy of a job, followed by the ConfigMaps that contain the new code. The copy uses
+    this code.
 
     `job` is the job as the cluster has it. Raises BadFile if the job has tasks, or has its own
     volumes with the same names as those of the code.

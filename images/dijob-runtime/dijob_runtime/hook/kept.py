@@ -29,8 +29,8 @@ def count_processes() -> int:
 
 
 class Kept:
-    """Keeps messages by event, within the limits above. If the total limit is exceeded, the
-    oldest message of the event with the most bytes is dropped.
+    """Keeps messages by event, within the limits above. While the total limit is exceeded, the
+    event whose messages have the most bytes loses its oldest message.
     """
 
     def __init__(self) -> None:

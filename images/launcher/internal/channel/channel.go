@@ -254,8 +254,8 @@ func (c *Channel) Connected() bool {
 	return c.link != nil
 }
 
-// Changed returns a channel that delivers a value when the operator has sent a new response (see Said). If the last value has
-// not been taken yet, a further response adds none.
+// Changed returns a channel that delivers a value when the operator has sent a new response (see Said). The channel holds at
+// most one value: while this value waits to be received, further responses do not add another value.
 func (c *Channel) Changed() <-chan struct{} {
 	if c == nil {
 		return nil

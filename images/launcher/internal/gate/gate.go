@@ -35,7 +35,7 @@ type waiting struct {
 
 // Run waits until the job's peer list contains this pod's own address, so that the main container starts with correct
 // addresses. It runs in an init container that uses the main container's image, so the image is already on the node when the
-// gate opens. No rank starts later than the others because of a pull.
+// gate opens. So an image pull cannot make one rank start later than the others.
 func Run([]string) int {
 	go endOnSignal(env.Received)
 	// Init containers run again only in a new sandbox. Programs that ran in the old sandbox were lost with it, and have not

@@ -38,7 +38,7 @@ type Report struct {
 	Signal         *float64 `json:"signal,omitempty"`
 	WaitingPercent *int64   `json:"waitingPercent,omitempty"`
 	BufferPercent  *int64   `json:"bufferPercent,omitempty"`
-	// How many seconds had passed since the last progress when the report was sent.
+	// The number of seconds between the last progress and the sending of the report.
 	IdleSeconds int64 `json:"idleSeconds"`
 	// When the program last made progress. This time is not sent, because the clocks of nodes differ.
 	moved time.Time

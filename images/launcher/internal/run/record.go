@@ -101,7 +101,7 @@ func (l *lastRun) storeCount(counted int) {
 }
 
 // end stores how the run ended. The operator includes a requested restart in ends-counted. The next launcher does not wait
-// until the operator has counted such a restart. So end itself adds the restart to Counted.
+// until the operator has counted such a restart. So this method adds the restart to Counted.
 func (l *lastRun) end(code int, renewal bool) {
 	if l == nil {
 		return

@@ -309,8 +309,9 @@ def check_failures(evidence: Evidence) -> Iterator[Finding]:
     """Report how containers failed.
 
     In a failed job, the operator stops the pod of the failed container without deleting the pod, so
-    that the log is kept. If the container had already restarted, its last termination was caused by
-    the operator, not by the failure. So this check uses the failure that the job's status records.
+    that the log is kept. The container may have restarted between its failure and this stop. Then
+    its last termination was caused by the operator, not by the failure. So this check uses the
+    failure that the job's status records.
     """
     status = evidence.job.status
     first, failed = status.first_failure, status.phase == names.Phase.FAILED

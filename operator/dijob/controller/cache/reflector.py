@@ -150,8 +150,8 @@ class Reflector:
                 await self._read_stream(api, found)
             except RequestError as error:
                 # The status 400 or 422 means that the feature gate WatchList is off. This is the
-                # default before Kubernetes 1.34. After any other error, only this list is read in
-                # pages, and the next one is tried as a stream again.
+                # default before Kubernetes 1.34. After any other error, the next call of _read
+                # tries the stream again.
                 self._can_stream = error.status not in (400, 422)
                 log.info(
                     "%s: streaming list failed, listing in pages instead: %s", self._kind, error

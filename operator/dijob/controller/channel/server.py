@@ -37,9 +37,8 @@ MOST_BODY, MOST_HEAD = 128 * 1024, 2048
 MOST_REASON = 300
 # A connection that has not sent a valid request within this time is closed.
 PROOF_SECONDS = 5.0
-# The largest numbers of connections: of all connections, of those from one address, and of those
-# that have not sent a valid request yet. A pod has one connection, or two for a moment when its
-# container restarts.
+# Three limits on the number of connections: in total, from one address, and without a valid request
+# so far. A pod has one connection, or two for a moment when its container restarts.
 MOST_CONNECTIONS, MOST_OF_ADDRESS, MOST_UNPROVEN = 20_000, 8, 2_000
 # Maximum number of buffered bytes of incomplete requests, over all connections together.
 MOST_BUFFERED = 16 * 1024 * 1024

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 # Interval at which the operator checks, for all jobs together, whether the cluster serves an API.
 UNSERVED_SECONDS = 60.0
 # The shortest and the longest interval between two reads while ranks lack a pod or a node. The
-# interval doubles with each read until it is the longest.
+# interval doubles with each read until it reaches the longest interval.
 READ_AGAIN_SECONDS = (10.0, 300.0)
 
 

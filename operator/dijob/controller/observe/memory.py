@@ -92,8 +92,8 @@ class JobMemory:
     def saw_lists(self, pods: Collection[Pod], now: datetime) -> None:
         """Record when a pod first had an address. If a pod has not acted on a peer list yet, also
         record when the list was first observed on the pod. A pod acts on a list by opening its gate
-        or restarting its process. Forget the times of pods that are gone, and of lists on which the
-        pods have acted.
+        or restarting its process. Forget the times of pods that are gone. Forget the time of a list
+        when the pod has acted on this list.
         """
         arrived = {(pod.uid, ARRIVAL) for pod in pods if pod.has_arrived}
         # A reminder is due if a pod does not act on its list in time. No field of the pod records

@@ -69,9 +69,9 @@ class PodWrites:
     async def confirm(self, job: DIJob, action: ConfirmEnds) -> None:
         """Annotate a pod with the number of failures that were counted.
 
-        The store is updated even if a webhook has removed the annotation. The webhook would also
-        remove the annotation from another write. The launcher waits for the annotation only for a
-        limited time.
+        The store is updated even if a webhook has removed the annotation. Writing the
+        annotation again would not help, because the webhook would remove it again. The launcher
+        waits for the annotation only for a limited time.
         """
         response = await self.patch(job, action.name, ends_patch(action))
         if response is None:

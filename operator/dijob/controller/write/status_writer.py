@@ -145,7 +145,8 @@ class StatusWriter:
                 self._jobs.put(await self._api.get(path))
                 return 0.1
             if error.too_large:
-                # An event is a separate object, so it can be stored.
+                # With this status, the job is too large to be stored. An event is a separate
+                # object, so it can be stored.
                 await self._recorder.tell(meta, Event(TOO_LARGE_REASON, TOO_LARGE_MESSAGE))
                 raise TooLargeError from error
             raise

@@ -43,7 +43,7 @@ func New(t *testing.T) *Pod {
 	return p
 }
 
-// Shows acts as the kubelet: it writes the pod's annotations to the volume.
+// Shows writes the pod's annotations to the volume, as the kubelet does.
 func (p *Pod) Shows(t *testing.T, annotations map[string]string) {
 	t.Helper()
 	var text strings.Builder
