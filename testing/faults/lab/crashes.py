@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 
 from faults.lab.exchange import Kill
 from faults.lab.kube import Json
@@ -99,7 +100,7 @@ async def undisturbed(lane: Lane, scenario: Scenario) -> tuple[int, Json] | None
     before = len(lane.proxy.writes)
     await scenario.trigger(lane, job)
     await lane.reaches(job, scenario.phase)
-    await quiet(lane)
+    await quiet(lane, partial(unready, lane, job) if scenario.phase == "Running" else complete)
     if scenario.phase:
         await lane.counted(job)
     count, state = len(lane.proxy.writes) - before, await lane.snapshot(job)
@@ -110,17 +111,30 @@ async def undisturbed(lane: Lane, scenario: Scenario) -> tuple[int, Json] | None
     return None if moved else (count, state)
 
 
-async def quiet(lane: Lane) -> None:
-    """Wait until there has been no write for a while."""
+async def unready(lane: Lane, job: str) -> str:
+    """Return why not all ranks of a job are Ready with the newest peer list, or ""."""
+    ready = await lane.condition(job, "PeersReady")
+    return "" if ready.get("status") == "True" else f"PeersReady: {ready}"
+
+
+async def complete() -> str:
+    """Return that nothing is missing."""
+    return ""
+
+
+async def quiet(lane: Lane, missing: Callable[[], Awaitable[str]] = complete) -> None:
+    """Wait until there has been no write for a while, and nothing is missing. On a busy machine, a
+    pod can need longer than QUIET_SECONDS to start, and the operator writes nothing meanwhile.
+    """
     last, since = len(lane.proxy.writes), time.monotonic()
 
     async def restless() -> str:
         nonlocal last, since
         if len(lane.proxy.writes) != last:
             last, since = len(lane.proxy.writes), time.monotonic()
-        return "" if time.monotonic() - since >= QUIET_SECONDS else "there are writes"
+        return await missing() if time.monotonic() - since >= QUIET_SECONDS else "there are writes"
 
-    await lane.until("no more writes", restless, 30)
+    await lane.until("no more writes", restless)
 
 
 async def crash(lane: Lane, scenario: Scenario, point: Point, wanted: Json) -> Outcome | None:
