@@ -115,8 +115,10 @@ def pod_env(body: Body) -> Body:
 
 
 def view(rank: int, owner: DIJob | None = None, **fields: Any) -> Pod:
-    """Return a parsed pod of the job: on a node, with an address, without a peer list. `fields` are
-    fields of Pod and of its parts; `number` and `ips` are those of its peer list."""
+    """Return a parsed pod of the job: on a node, with an address, without a peer list. `fields`
+    sets fields of Pod and of its parts. `number` and `ips` give the pod a peer list with this
+    number and these addresses.
+    """
     made: dict[str, Any] = {
         "node": "node-a",
         "ip": f"10.0.0.{rank}",

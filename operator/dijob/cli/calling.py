@@ -1,7 +1,7 @@
 """Opens the client with the user's options, and turns its errors into exit codes.
 
-The client is also a library, so its exceptions differ in type but carry no exit codes. Only this
-module maps these exceptions to exit codes.
+The client is also a library, so it signals each kind of error with its own type of exception. Only
+this module maps these exceptions to exit codes.
 """
 
 import asyncio

@@ -23,7 +23,7 @@ class ServiceReady(Reason):
     ServiceRefused = problem(
         "the apiserver rejects the service; the message quotes the API error. The operator retries"
         " as it does for pods",
-        "do the same as for PodRejected and PodForbidden",
+        "follow the advice for PodRejected and PodForbidden",
     )
     ServiceChanged = problem(
         "the service was edited, so the ranks' names do not resolve as they should; the message"
@@ -57,8 +57,8 @@ class Isolated(Reason):
         "the apiserver rejects the network policy; the message quotes the API error. The operator"
         " retries as it does for pods",
         "if the message names a label of the template or a rule of `spec.networkPolicy`"
-        " (spec.ingress[0] is the first rule), correct it. Otherwise do the same as for PodRejected"
-        " and PodForbidden",
+        " (spec.ingress[0] is the first rule), correct it. Otherwise, follow the advice for"
+        " PodRejected and PodForbidden",
     )
     Removed = problem(
         "something deletes the network policy each time the operator creates it. The operator"
@@ -98,8 +98,8 @@ class GangScheduled(Reason):
         "the apiserver rejects the engine's object, or a request to read it; the message quotes the"
         " API error. The operator retries as it does for pods",
         "if the operator lacks permission, upgrade the chart's release: the chart grants the"
-        " permission only if the cluster serves the API at the time of the upgrade. Otherwise, do"
-        " the same as for PodRejected and PodForbidden",
+        " permission only if the cluster serves the API at the time of the upgrade. Otherwise,"
+        " follow the advice for PodRejected and PodForbidden",
     )
     QueueMissing = problem(
         "the job has no queue label, or the LocalQueue in this label does not exist or is not"
@@ -156,8 +156,8 @@ class DrainsLimited(Reason):
         "the apiserver rejects a budget, or a request to read it, so drains are not limited as the"
         " spec requires. The message quotes the API error. The operator retries as it does for"
         " pods",
-        "allow the operator to get and create poddisruptionbudgets, or do the same as for"
-        " PodRejected and PodForbidden",
+        "if the operator lacks permission, allow it to get and create poddisruptionbudgets."
+        " Otherwise, follow the advice for PodRejected and PodForbidden",
     )
     Created = good("the budgets exist")
     NotWanted = good("the job no longer has a `disruptionBudget`")
@@ -194,7 +194,7 @@ class BrokerReady(Reason):
     Refused = problem(
         "the apiserver rejects the server's pod, service or network policy; the message quotes the"
         " API error. The operator retries as it does for pods",
-        "do the same as for PodRejected and PodForbidden",
+        "follow the advice for PodRejected and PodForbidden",
     )
     Ready = good("the server is Ready")
     Suspended = suspended_entry()

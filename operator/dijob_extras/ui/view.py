@@ -1,4 +1,4 @@
-"""Builds the data of jobs for the page. No I/O."""
+"""Builds the job data that the page shows. No I/O."""
 
 import re
 from collections.abc import Mapping, Sequence

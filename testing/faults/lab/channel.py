@@ -12,14 +12,14 @@ from faults.lab.kube import Access
 
 @dataclass(frozen=True)
 class Channel:
-    """The channel's port as the pods know it, and the launchers of the pods."""
+    """The port at which the pods reach the channel, and the simulated launchers of the pods."""
 
     port: int
     launchers: Launchers
 
     def options(self, port: int = 0) -> tuple[str, ...]:
         """Return the options of an operator that serves the channel on this port. The default is
-        the port that the pods know.
+        the port at which the pods reach the channel.
         """
         return (f"--channel={self._address(self.port)}", f"--channel-port={port or self.port}")
 

@@ -76,7 +76,7 @@ def test_a_goal_without_its_entrant_is_reported() -> None:
     found = {"IP": result(10), "gated": result(8)}
     rows = {words: row for _, words, *row in goals.rows(Shape(100, 4), found)}
     assert rows["IP relative to gated: seconds"] == ["<= 1.3", "1.25", "reached"]
-    words = f"{goals.DEFAULT}: writes per job, minus n"
+    words = f"{goals.DEFAULT}: writes per job beyond one per rank"
     assert rows[words] == ["4", "-", f"{goals.DEFAULT} was not measured"]
 
 

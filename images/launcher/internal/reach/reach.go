@@ -190,8 +190,9 @@ func connectAll(targets []Target, patience time.Duration) (lost unreachedError) 
 }
 
 // connect connects once, and returns an error if the target could not be reached. A peer that refuses the connection counts as
-// reached. Its program may not be listening yet, and NNG retries the connection. A Redis server must accept the connection. A
-// listening NNG socket is not affected by a connection that is closed at once.
+// reached. Its program may not be listening yet, and NNG retries the connection. A Redis server counts as
+// reached only if it accepts the connection and answers PING. A listening NNG socket is not affected by a connection that is
+// closed at once.
 func (t Target) connect(patience time.Duration) error {
 	link, err := net.DialTimeout("tcp", t.Address(), patience)
 	if err != nil {

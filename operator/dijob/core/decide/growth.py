@@ -32,9 +32,7 @@ class Obstacle(StrEnum):
         "Kueue cannot add ranks to this running job, because Kueue also chooses the job's nodes"
         " (topology-aware scheduling)"
     )
-    POD_SETS = (
-        "the job's Workload does not have the same pod sets as a new Workload of the job would have"
-    )
+    POD_SETS = "the job's existing Workload has other pod sets than a new one would have"
     QUEUE = "the label kueue.x-k8s.io/queue-name no longer names the queue that admitted the job"
 
 

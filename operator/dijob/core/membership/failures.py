@@ -216,8 +216,8 @@ def _restarted_on_purpose(pod: Pod, before: Charge, new: int) -> int:
 
 
 def _ended_unobserved(pod: Pod) -> bool:
-    """Whether the kubelet did not observe the last termination in this pod; False if the pod has
-    failed.
+    """Return whether the kubelet missed the last termination in this pod. The result is False if
+    the pod has failed.
     """
     return not pod.failed and is_unobserved_end(pod.containers.last_end)
 

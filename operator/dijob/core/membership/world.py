@@ -78,8 +78,8 @@ class World:
     def size(self) -> int:
         """The number of ranks in the world. If a list is active, these are the ranks in the list.
         If the list is stale, they are the ranks of that list that are still desired. Ranks at the
-        end of the list are left out if they neither restart nor run. Unfinished ranks of a task
-        that is a group are always kept. Without a list, the size is the gang's minimum.
+        end of the list are left out if they are neither running nor restarting. Unfinished ranks
+        of a task that is a group are always kept. Without a list, the size is the gang's minimum.
         """
         if self.list_is_active:
             return len(self.address_list.addresses) or self.listed_size or self.gang.size

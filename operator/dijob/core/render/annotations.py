@@ -177,8 +177,8 @@ def made_for(
     gang: Gang, address_list: AddressList, reads: frozenset[str], rank: int
 ) -> dict[str, str]:
     """Return the annotations of `made_of` that the pod of this rank needs. `reads` are the
-    annotations to which the pod's spec refers. The launcher derives all others from the list itself
-    (docs/decisions/024).
+    annotations to which the pod's spec refers. The launcher computes the values of the remaining
+    annotations from the peer list (docs/decisions/024).
     """
     return _made_for(gang, address_list, reads, gang.member(rank).own_world)
 

@@ -76,9 +76,9 @@ class EngineRow:
     object's name, and how many ranks must have nodes at the same time. `count` reads this number
     from the spec of an existing object, and `resized` returns the change that sets it. `marks`
     returns what the engine adds to a pod. Some fields of the object come from the job's spec, and
-    the API server may remove one of them. `dropped` returns a text that names this field of the
-    spec and the reason, or "" if no field was removed. `switch` says how an administrator enables
-    the API.
+    the API server may remove one of them. `dropped` returns the name of the removed field in the
+    job's spec, followed by the reason, or "" if no field was removed. `switch` says how an
+    administrator enables the API.
 
     `scheduler` is the name under which the scheduler is usually installed ("": the pods keep their
     own scheduler). `counts_succeeded`: pods that have succeeded count toward this number as long as
