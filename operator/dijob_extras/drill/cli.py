@@ -44,9 +44,8 @@ class DrillOptions(TypedDict):
     type=click.IntRange(0),
     default=None,
     metavar="RANK",
-    help="The rank to delete. With --kill node: a rank on the node whose ranks are deleted."
-    " Default: the running rank with the highest number. With --kill node: a rank on the node with"
-    " the most ranks.",
+    help="The rank to delete (default: the running rank with the highest number). With --kill node,"
+    " all ranks on the node of this rank are deleted (default: the node with the most ranks).",
 )
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @options.timeout_option(600, "10m")

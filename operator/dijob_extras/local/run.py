@@ -69,7 +69,9 @@ class Limits:
 
 
 class Run:
-    """Runs one job. `show` prints a line of a rank, or of the run itself if the rank is None."""
+    """Runs one job. `show` prints a line that a rank has printed. If the rank is None, the line is a
+    message of the run itself.
+    """
 
     def __init__(
         self, starts: Iterable[Start], ledger: LocalFailureAccount, limits: Limits, show: Print

@@ -115,8 +115,8 @@ def newest(samples: Sequence[Sample]) -> str:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the percentile `share` (more than 0, at most 1): the smallest value that is at least
-    as large as this share of all values. If there are no values, return 0.
+    """Return a percentile of the values; 0 if there are none. `share` is more than 0 and at most 1.
+    For 0.99, the result is the smallest value such that 99 % of the values are not greater.
     """
     ordered = sorted(values)
     return ordered[math.ceil(share * len(ordered)) - 1] if ordered else 0.0

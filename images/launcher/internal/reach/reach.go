@@ -211,7 +211,7 @@ func (t Target) connect(patience time.Duration) error {
 	return nil
 }
 
-// isThere returns whether an error shows that the host answers, although no program accepts the connection.
+// isThere returns whether an error shows that the host exists: it has answered, but has refused or closed the connection.
 func isThere(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) ||
 		errors.Is(err, syscall.ECONNABORTED)

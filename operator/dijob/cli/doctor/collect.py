@@ -40,8 +40,8 @@ from dijob.names import CLAIM, MANAGER, Addressing
 # A healthy operator updates the status within a second or two.
 _SETTLE_SECONDS: Final = 5.0
 _LOG_SECONDS: Final = 20.0
-# Many users lack permission to list these objects. If such a list is missing, only a remedy or a
-# single check becomes less precise.
+# Many users lack permission to list these objects. Without one of these lists, the diagnosis still
+# works, but one of its checks or remedies is less precise.
 _LISTS: Final = {
     "policies": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
     "budgets": "/apis/policy/v1/namespaces/{}/poddisruptionbudgets",

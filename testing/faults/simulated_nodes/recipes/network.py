@@ -85,7 +85,9 @@ async def slow(seconds: float, lane: Lane) -> AsyncIterator[None]:
 
 
 def hooked(stage: Stage, name: str, hook: Callable[[Proxy, Stage], None]) -> Trouble:
-    """Return a fault that lasts until the end: `hook` sets a function of the proxy."""
+    """Return a fault that lasts until the end. `hook` sets an attribute of the proxy, such as
+    `retell`, to a function that changes the proxy's behavior.
+    """
 
     @asynccontextmanager
     async def trouble(lane: Lane) -> AsyncIterator[None]:
