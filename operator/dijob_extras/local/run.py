@@ -69,7 +69,7 @@ class Limits:
 
 
 class Run:
-    """Runs one job. `show` prints a line that a rank has printed. If the rank is None, the line is a
+    """Runs one job. `show` prints a line of a rank's output. If the rank is None, the line is a
     message of the run itself.
     """
 

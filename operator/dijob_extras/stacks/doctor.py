@@ -42,7 +42,7 @@ EXTENSION = DoctorExtension(
             ["--stacks-image"],
             default="",
             metavar="IMAGE",
-            help="Image for --stacks. Default: dijob/stacks of this version.",
+            help="Image for --stacks. Default: dijob/stacks, in the version of this program.",
         ),
     ),
     help="""\

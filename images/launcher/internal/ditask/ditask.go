@@ -144,7 +144,7 @@ func readOptions(words []string) given {
 	return users
 }
 
-// isShortHelp returns whether a word is -h or -v, possibly followed by other letters. An h or v at a later place does not count:
+// isShortHelp returns whether a word is -h or -v, possibly followed by other letters. An h or v after the first letter does not count:
 // in -mhavoc.main, for example, the h belongs to the name of a module.
 func isShortHelp(word string) bool {
 	return strings.HasPrefix(word, "-h") || strings.HasPrefix(word, "-v")
