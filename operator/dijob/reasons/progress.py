@@ -38,7 +38,7 @@ class PodsCreated(Reason):
         " message. A finalizer must be removed by the controller that set it",
     )
     PodNameTaken = problem(
-        "a pod that does not belong to the job already has the name that a rank's pod needs. The"
+        "the name of a rank's pod is already used by a pod that does not belong to the job. The"
         " message says who owns that pod, if this is known. The operator never touches that pod",
         "delete that pod, or give the job another name",
     )

@@ -15,8 +15,8 @@ class ServiceReady(Reason):
     """
 
     ServiceNameTaken = problem(
-        "a service that does not belong to the job already has the name that the job's service"
-        " needs, so the ranks have no DNS names. A job that is already running continues;"
+        "the name of the job's service is already used by a service that does not belong to the"
+        " job, so the ranks have no DNS names. A job that is already running continues;"
         " connections by IP are unaffected",
         "delete that service, or give the job another name",
     )
@@ -49,8 +49,8 @@ class Isolated(Reason):
     """
 
     NameTaken = problem(
-        "a network policy that does not belong to the job already has the name that the job's"
-        " policy needs. The operator never touches the existing policy",
+        "the name of the job's network policy is already used by a policy that does not belong to"
+        " the job. The operator never touches the existing policy",
         "delete that network policy, or give the job another name",
     )
     Refused = problem(
@@ -90,8 +90,8 @@ class GangScheduled(Reason):
         " resume the job",
     )
     GroupNameTaken = problem(
-        "an object that does not belong to the job already has the name that the engine's object"
-        " needs. The operator never touches the existing object",
+        "the name of the object that the job's engine needs is already used by an object that does"
+        " not belong to the job. The operator never touches the existing object",
         "delete the existing object, or give the job another name",
     )
     GroupRefused = problem(
@@ -147,8 +147,8 @@ class DrainsLimited(Reason):
     """
 
     NameTaken = problem(
-        "a PodDisruptionBudget that does not belong to the job already has the name that one of the"
-        " job's budgets needs. So drains are not limited as the spec requires. The operator never"
+        "the name of one of the job's budgets is already used by a PodDisruptionBudget that does"
+        " not belong to the job. So drains are not limited as the spec requires. The operator never"
         " touches the existing budget",
         "delete the existing budget, or remove `disruptionBudget` from the spec",
     )
@@ -176,8 +176,8 @@ class BrokerReady(Reason):
         " `messageQueue.host`",
     )
     NameTaken = problem(
-        "a pod, service or network policy that does not belong to the job already has the name"
-        " JOB-mq, which the server needs. The operator never touches the existing object",
+        "the server's name, JOB-mq, is already used by a pod, service or network policy that does"
+        " not belong to the job. The operator never touches the existing object",
         "delete the existing object, or give the job another name",
     )
     OtherPort = problem(
