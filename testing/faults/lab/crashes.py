@@ -100,7 +100,12 @@ async def undisturbed(lane: Lane, scenario: Scenario) -> tuple[int, Json] | None
     before = len(lane.proxy.writes)
     await scenario.trigger(lane, job)
     await lane.reaches(job, scenario.phase)
-    await quiet(lane, partial(unready, lane, job) if scenario.phase == "Running" else complete)
+    await quiet(lane)
+    if scenario.phase == "Running" and await unready(lane, job):
+        # On a busy machine, a pod can need longer than QUIET_SECONDS to start. The operator writes
+        # nothing in the meantime.
+        await lane.until(f"{job} is whole", partial(unready, lane, job))
+        await quiet(lane)
     if scenario.phase:
         await lane.counted(job)
     count, state = len(lane.proxy.writes) - before, await lane.snapshot(job)
@@ -117,24 +122,17 @@ async def unready(lane: Lane, job: str) -> str:
     return "" if ready.get("status") == "True" else f"PeersReady: {ready}"
 
 
-async def complete() -> str:
-    """Return that nothing is missing."""
-    return ""
-
-
-async def quiet(lane: Lane, missing: Callable[[], Awaitable[str]] = complete) -> None:
-    """Wait until there has been no write for a while, and nothing is missing. On a busy machine, a
-    pod can need longer than QUIET_SECONDS to start, and the operator writes nothing meanwhile.
-    """
+async def quiet(lane: Lane) -> None:
+    """Wait until there has been no write for a while."""
     last, since = len(lane.proxy.writes), time.monotonic()
 
     async def restless() -> str:
         nonlocal last, since
         if len(lane.proxy.writes) != last:
             last, since = len(lane.proxy.writes), time.monotonic()
-        return await missing() if time.monotonic() - since >= QUIET_SECONDS else "there are writes"
+        return "" if time.monotonic() - since >= QUIET_SECONDS else "there are writes"
 
-    await lane.until("no more writes", restless)
+    await lane.until("no more writes", restless, 30)
 
 
 async def crash(lane: Lane, scenario: Scenario, point: Point, wanted: Json) -> Outcome | None:
