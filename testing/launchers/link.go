@@ -22,7 +22,7 @@ func open(all *players, p pod, state channel.State) *channel.Channel {
 	})
 }
 
-// refuse logs that the operator has refused a report. With the option -strict, it then ends the process.
+// refuse writes to the log that the operator has refused a report. With the option -strict, it then ends the process.
 func (all *players) refuse(p pod, err error) {
 	log.Printf("%s: %v", p.Metadata.Name, err)
 	if all.strict {

@@ -152,7 +152,7 @@ class Task(Written):
     """torch: this task's ranks train together in their own process group. They get RANK,
     WORLD_SIZE, MASTER_ADDR, PET_NNODES, ..., which describe only this task's pods. When one of
     these ranks is lost or fails, all of them restart. ditask: the ranks get only the DI_ variables.
-    With both values, all tasks remain one DI-engine world. This field requires
+    With either value, all tasks remain one DI-engine world. This field requires
     spec.runtime: ditask. Defaults to spec.runtime."""
     template: Template
     """The template of this task's pods, in the same format as spec.template."""

@@ -259,7 +259,7 @@ def _topology_request(job: DIJob, pod_set: PodSet) -> Manifest:
 
 
 def _topology_annotation(job: DIJob, pod_set: PodSet) -> dict[str, str]:
-    """Return the annotation from which Kueue knows that it must choose a pod's node."""
+    """Return the annotation that tells Kueue to choose a pod's node."""
     request = _topology_request(job, pod_set)
     found = {key: request[field] for key, field in TOPOLOGY.items() if field in request}
     return found or {UNCONSTRAINED: "true"}
