@@ -126,8 +126,16 @@ def child():
         say("child's finally")
 
 
+def say_when_stuck(lock):
+    # glibc (lowlevellock.h): the first word of a mutex is 2 if a thread waits for it.
+    while lock.raw[0] != 2:
+        time.sleep(0.001)
+    say("begun")
+
+
 def stuck():
     lock = ctypes.create_string_buffer(64)
+    threading.Thread(target=say_when_stuck, args=(lock,), daemon=True).start()
     for _ in range(2):
         ctypes.CDLL(None).pthread_mutex_lock(lock)
 
@@ -141,7 +149,6 @@ def main():
         multiprocessing.get_context("fork").Process(target=child).start()
     try:
         if MODE == "in C":
-            say("begun")
             stuck()
         try:
             endless("begun")
