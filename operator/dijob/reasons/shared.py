@@ -148,14 +148,14 @@ class DrainsLimited(Reason):
 
     NameTaken = problem(
         "the name of one of the job's budgets is already used by a PodDisruptionBudget that does"
-        " not belong to the job. So drains are not limited as the spec requires. The operator never"
-        " touches the existing budget",
+        " not belong to the job. So drains can stop more ranks than the spec allows. The operator"
+        " never touches the existing budget",
         "delete the existing budget, or remove `disruptionBudget` from the spec",
     )
     Refused = problem(
-        "the apiserver rejects a budget, or a request to read it, so drains are not limited as the"
-        " spec requires. The message quotes the API error. The operator retries as it does for"
-        " pods",
+        "the apiserver rejects a budget, or a request to read it, so drains can stop more ranks"
+        " than the spec allows. The message quotes the API error. The operator retries as it does"
+        " for pods",
         "if the operator lacks permission, allow it to get and create poddisruptionbudgets."
         " Otherwise, follow the advice for PodRejected and PodForbidden",
     )

@@ -49,5 +49,5 @@ def strip_apptainer(words: Sequence[str]) -> Inner:
         return Inner(tuple(words))
     image = known[at]
     name = image.removeprefix(_DOCKER) if image.startswith(_DOCKER) else ""
-    advice = f"{known[0]} is left out: the pod's image replaces {image}, and volumes replace bound"
-    return Inner(tuple(words[at + 1 :]), name, f"{advice} folders")
+    advice = f"{known[0]} is left out: the pod's image replaces {image}, and volumes replace its"
+    return Inner(tuple(words[at + 1 :]), name, f"{advice} bind mounts")

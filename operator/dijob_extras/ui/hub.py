@@ -59,7 +59,8 @@ class Hub:
         address.
 
         `shared` is a pair: a JobMemories that outlives this hub, and the prefix of this hub's keys
-        in it. This JobMemories contains only jobs whose page was opened, not all jobs of the list.
+        in it. A job is in this JobMemories only after its page was opened, not if it is only in
+        the list.
         """
         self.client, self.everywhere, self.measure = client, everywhere, measure
         self._cluster, self._shared = cluster, shared

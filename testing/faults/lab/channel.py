@@ -12,7 +12,7 @@ from faults.lab.kube import Access
 
 @dataclass(frozen=True)
 class Channel:
-    """The port at which the pods reach the channel, and the simulated launchers of the pods."""
+    """The channel's port, and the simulated launchers that connect to it."""
 
     port: int
     launchers: Launchers

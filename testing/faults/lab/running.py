@@ -142,7 +142,7 @@ class Operator:
         return usage_of(self.pid)
 
     async def metric(self, name: str) -> float:
-        """Return the sum of a metric over its labels; 0 if the operator does not respond yet."""
+        """Return the sum of a metric over its labels; 0 if the operator serves no metrics yet."""
         try:
             async with aiohttp.request("GET", f"http://127.0.0.1:{self.port}/metrics") as answer:
                 text = await answer.text()

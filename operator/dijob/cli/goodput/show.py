@@ -10,7 +10,7 @@ from dijob.cli.printing import format_table
 from dijob.client import Job
 from dijob.core.report.time_spent import TimeSpent, read_time_spent
 
-NOT_COUNTED = "no operator has counted the time of this job: it ended under an older version"
+NOT_COUNTED = "the job's time was not counted: it ended under an older operator version"
 
 
 def measure_job(job: Job, now: datetime) -> TimeSpent | None:
