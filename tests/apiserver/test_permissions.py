@@ -258,7 +258,7 @@ COMMANDS = {
 WAITS_FOR_A_POD = {"cp (the rank does not run)"}
 HELD = "test.dijob/held"
 # The jobs that commands delete.
-DELETED = {"delete": JOB, "run --code --replace": "permitted-code"}
+DELETED = {"delete": JOB, "restart": JOB, "run --code --replace": "permitted-code"}
 # They fail here: see above.
 WITHOUT_CONTAINERS = ("logs", "topology", "cp", "cp (the rank does not run)")
 
