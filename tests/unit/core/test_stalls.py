@@ -108,7 +108,7 @@ def test_a_training_without_progress_is_reported_once_with_its_stacks() -> None:
     assert stalled(found) == ("True", "NoProgress")
     assert message(found) == (
         "no progress since 2026-05-04T12:00:00Z (iteration 7), stallSeconds is 100. Main threads:"
-        f" rank 0: {SHORT}; ranks 1-2: its program did not answer"
+        f" rank 0: {SHORT}; each of ranks 1-2: its program did not answer"
     )
     assert found.status.stall == Stall(since=format_time(NOW), iteration=7)
     assert found.status.message.startswith("no progress since 2026-05-04T12:00:00Z (iteration 7)")

@@ -76,11 +76,17 @@ def _fit_causes(groups: Groups, limit: int) -> Groups:
 
 def _room_for_causes(groups: Groups, limit: int) -> int:
     """Return how many characters are left for the causes."""
-    return limit - len(_join_groups([(ranks, "") for ranks, _ in groups]))
+    return limit - len(_join_groups(groups)) + sum(len(cause) for _, cause in groups)
 
 
 def _join_groups(groups: Groups) -> str:
-    return "; ".join(f"{_name_ranks(ranks)}: {cause}" for ranks, cause in groups)
+    return "; ".join(f"{_name_group(ranks, cause)}: {cause}" for ranks, cause in groups)
+
+
+def _name_group(ranks: list[int], cause: str) -> str:
+    """Return the subject of a cause. "its" in the cause is the rank's, so it needs a singular."""
+    each = len(ranks) > 1 and cause.startswith(("it ", "its "))
+    return f"{'each of ' if each else ''}{_name_ranks(ranks)}"
 
 
 def _name_ranks(ranks: list[int]) -> str:

@@ -75,14 +75,15 @@ def test_why_a_rank_has_no_address(pod: Pod | None, known: dict[str, Any], why: 
 @pytest.mark.parametrize(
     ("pods", "text"),
     [
-        ((), "ranks 0-2: its pod is gone"),
+        ((), "each of ranks 0-2: its pod is gone"),
         (
             (view(0), view(1), listed(2)),
-            "ranks 0-1: it is starting; rank 2: it has not received the newest peer list yet",
+            "each of ranks 0-1: it is starting; rank 2: it has not received the newest peer list"
+            " yet",
         ),
         (
             (view(0), listed(1, complaint="container x: CrashLoopBackOff"), view(2)),
-            "ranks 0,2: it is starting; rank 1: container x: CrashLoopBackOff",
+            "each of ranks 0,2: it is starting; rank 1: container x: CrashLoopBackOff",
         ),
     ],
     ids=["gone", "starting", "one-crashes"],

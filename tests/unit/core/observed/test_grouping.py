@@ -49,7 +49,7 @@ def test_causes_without_room_are_merged() -> None:
 
 def test_a_long_list_of_ranks_is_given_by_its_ends() -> None:
     said = group_causes(gang(1000), range(0, 1000, 2), lambda _: "its pod is waiting for a node")
-    assert said == "500 ranks from 0 to 998: its pod is waiting for a node"
+    assert said == "each of 500 ranks from 0 to 998: its pod is waiting for a node"
 
 
 @given(st.dictionaries(st.integers(0, 60), st.text("abcd ", min_size=1, max_size=300), min_size=1))
