@@ -2,7 +2,7 @@
 has the same module name.
 """
 
-from signals import pytest_configure
+from run_setup import pytest_configure
 from workers import pytest_sessionstart, pytest_unconfigure
 
 __all__ = ["pytest_configure", "pytest_sessionstart", "pytest_unconfigure"]

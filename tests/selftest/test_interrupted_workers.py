@@ -40,7 +40,7 @@ def test_an_interrupted_run_removes_the_clusters_of_its_workers(
     command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-c", f"{ROOT}/pyproject.toml"]
     with (tmp_path / "output").open("w") as output:
         run = subprocess.Popen(
-            [*command, "--rootdir", str(tmp_path), "-p", "signals", "-p", "workers", str(module)],
+            [*command, "--rootdir", str(tmp_path), "-p", "run_setup", "-p", "workers", str(module)],
             cwd=ROOT,
             env=variables,
             stdout=output,

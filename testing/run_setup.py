@@ -1,13 +1,23 @@
-"""Signal handling in the processes of a test run: a pytest hook that tests/conftest.py imports."""
+"""How the processes of a test run are set up: a pytest hook that tests/conftest.py imports."""
 
 import os
 import signal
 from pathlib import Path
 from types import FrameType
 
+import pytest
 
-def pytest_configure() -> None:
-    """Reset the handling of signals in this process and in each of xdist's workers.
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Set up this process, or one of xdist's workers."""
+    _reset_signals()
+    # Programs that a test starts import the same packages as the test. make sets the same folders.
+    folders = config.getini("pythonpath")
+    os.environ.setdefault("PYTHONPATH", os.pathsep.join(map(str, folders)))
+
+
+def _reset_signals() -> None:
+    """Reset the handling of signals.
 
     In the background (nohup, CI without a terminal), some signals are ignored, and a shell cannot
     trap a signal that was ignored when it started. The tests about signals would hang. SIGTERM ends
