@@ -9,7 +9,7 @@ must survive a crash of the operator are written to the status before the first 
 on them. So the operator can be killed between any two API calls.
 
 The rules, in the order in which they apply to a job:
-1. Missing pods are created. The gate in each pod waits for the peer list.
+1. Missing pods are created. The launcher or the gate in each pod waits for the peer list.
 2. When every rank has an address, the next revision of the peer list and its digest are written to
    the status. Then each pod gets the list, and the programs start. The ranks below minReplicas are
    required. The others have a join window (gatherSeconds), and may join later (rendezvous.py).
