@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from identity import identities
 from jobs import peers
 from sockets import mesh, until_edges
-from space import HOME, JOB_LABEL, Body, Space, measured
+from space import HOME, JOB_LABEL, OPERATORS, Body, Space, measured
 
 # The time until Kubernetes treats a silent node as lost (kube-controller-manager
 # --node-monitor-grace-period).
@@ -42,7 +42,7 @@ def world() -> Body:
 
 def operators(space: Space) -> dict[str, str]:
     """Return the nodes of the operator's pods that are not being deleted, by pod."""
-    found = space.api.pods(HOME, "app.kubernetes.io/name=dijob")
+    found = space.api.pods(HOME, OPERATORS)
     alive = (pod for pod in found if "deletionTimestamp" not in pod["metadata"])
     return {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in alive}
 

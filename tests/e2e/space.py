@@ -19,6 +19,7 @@ from kubernetes import client, config
 Body = dict[str, Any]
 
 HOME = "dijob-system"
+OPERATORS = "app.kubernetes.io/name=dijob,app.kubernetes.io/component=operator"
 MAIN = "di-container"
 GATE = "dijob-gate"
 MANAGED = "app.kubernetes.io/managed-by=dijob-operator"
