@@ -92,15 +92,22 @@ def until_healed(
 
 
 def until_size(space: Space, size: int, before: dict[str, Identity]) -> float:
-    """Poll until `size` ranks are Ready, and check that the pods in `before` are unchanged."""
+    """Poll until the peer list has `size` ranks and all are Ready, and check that the pods in
+    `before` are unchanged.
+    """
 
     def problem() -> str:
         now = identities(space, "world")
         touched = [name for name in before if now.get(name) != before[name]]
         assert not touched, f"touched: {touched}, {before} became {now}"
+        # The container of a rank that joins runs before the rank is in the list. Until then,
+        # PeersReady is about the other ranks.
+        listed = space.condition("world", "AddressesReady").get("message", "")
         ready = space.condition("world", "PeersReady")
-        right = len(now) == len(space.pods("world")) == size and ready.get("status") == "True"
-        return "" if right else f"there: {sorted(now)}; PeersReady: {ready.get('message')}"
+        there = len(now) == len(space.pods("world")) == size
+        right = there and listed.startswith(f"{size} address") and ready.get("status") == "True"
+        told = f"AddressesReady: {listed}; PeersReady: {ready.get('message')}"
+        return "" if right else f"there: {sorted(now)}; {told}"
 
     return space.until(f"world has {size} ranks", problem, 60)
 
