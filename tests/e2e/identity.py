@@ -44,11 +44,12 @@ def begun(space: Space, pods: Iterable[str], seconds: float = 60) -> tuple[float
 
 
 def kill_program(space: Space, pod: str) -> None:
-    """Send SIGKILL to the process that the launcher has started, a moment after the command has
-    returned: the command would end with the container.
+    """Send SIGKILL to the process that the launcher has started, after the command has ended: it
+    would end with the container.
     """
     # Read the children first: the background process becomes a child of the launcher too.
-    script = "p=$(cat /proc/1/task/*/children); (sleep 0.3; kill -KILL $p) >/dev/null 2>&1 &"
+    read, ended = "p=$(cat /proc/1/task/*/children)", "while kill -0 $$; do sleep 0.1; done"
+    script = f"{read}; ({ended}; kill -KILL $p) >/dev/null 2>&1 &"
     space.execute(pod, "sh", "-c", script)
 
 
