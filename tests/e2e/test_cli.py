@@ -178,9 +178,10 @@ def test_own_code_from_the_first_line_to_the_checkpoint(space: Space, tmp_path: 
 def test_a_copy_that_cannot_be_written_ends(space: Space, tmp_path: Path) -> None:
     """H4: the copy hung if more data followed than a pipe can hold."""
     cli = Cli(space)
-    script = "mkdir /tmp/d; head -c 30000000 /dev/zero | tee /tmp/big > /tmp/d/a; exec sleep 3600"
+    make = "mkdir /tmp/d; head -c 30000000 /dev/zero | tee /tmp/big > /tmp/d/a; echo made"
+    script = f"{make}; exec sleep 3600"
     cli("run", "big", "--image", LIGHT, "--", "bash", "-c", script)
-    cli("wait", "big", "--for", "running", "--timeout", "60s")
+    space.until("its files", lambda: "" if "made" in space.printed("big-0") else "not made", 180)
     (tmp_path / "file").write_text("kept")
     refused = [
         ("/tmp/big", f"{tmp_path}/file/x", "is a file, not a folder"),

@@ -49,6 +49,18 @@ class Field:
         self.space.until_true(job, "PeersReady", seconds)
         assert self.space.status(job).get("restarts", 0) == 0
 
+    def until_logged(self, pod: str, words: str) -> str:
+        """Wait until the log of a pod has these words, and return it. A job runs before its
+        programs have printed anything.
+        """
+
+        def missing() -> str:
+            told = self.space.logs(pod)
+            return "" if words in told else f"the log is {told!r}"
+
+        self.space.until(f"the log of {pod} has {words!r}", missing, 60)
+        return self.space.logs(pod)
+
     def until_message(self, job: str, *words: str, seconds: float = 45) -> str:
         """Wait until the job's message has all these words, and return it."""
 
@@ -213,8 +225,7 @@ def test_h24_topology(field: Field) -> None:
 def test_h39_forged(field: Field) -> None:
     """Variables from a ConfigMap cannot replace the addresses of the job."""
     field.until_runs("h39")
-    told = field.space.logs("h39-0")
-    assert "number 1 " in told
+    told = field.until_logged("h39-0", "number 1 ")
     assert "6.6.6.6" not in told
 
 
@@ -261,6 +272,7 @@ def test_x2_log(field: Field, job: str) -> None:
 def test_c29_logs(field: Field) -> None:
     """`kubectl logs POD` shows the main container, whatever its position in the template is."""
     field.until_runs("c29")
+    field.until_logged("c29-0", "I am the program")
     assert "I am the program" in field.space.kubectl("logs", "c29-0")
 
 
