@@ -66,12 +66,16 @@ LONG = {
 
 @contextmanager
 def followed(space: Space, pod: str, into: Path) -> Iterator[None]:
-    """Write the log of a pod to a file while the pod is deleted."""
+    """Write the log of a pod, which is not empty, to a file while the pod is deleted."""
     with into.open("w") as log:
         reader = subprocess.Popen(space.command("logs", "-f", pod), stdout=log, stderr=log)
         try:
+            # Otherwise, the pod can be gone before kubectl asks for its log.
+            space.until(
+                "the log is followed", lambda: "" if into.stat().st_size else "it is empty", 60
+            )
             yield
-            reader.wait(30)
+            reader.wait(90)
         finally:
             reader.kill()
             reader.wait()

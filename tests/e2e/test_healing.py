@@ -73,6 +73,8 @@ def test_a_deleted_pod_is_replaced_and_only_ranks_that_dial_it_restart(
     before = running(space, replicas=size, topology=topology, launcher=launcher)
     name, others = f"world-{victim}", {f"world-{rank}" for rank in dialers}
     with kept(space, "dijobs") as diary:
+        # The watch begins with the job as it is.
+        space.until("the watch has begun", lambda: "" if diary.entries else "no event", 60)
         space.kubectl("delete", "pod", name, "--wait=false")
         fault = time.time()
         until_healed(space, "world", before, {name, *others}, 2)
