@@ -24,8 +24,13 @@ import socket
 server = socket.create_server(("", {WITNESS_PORT}))
 while True:
     connection, _ = server.accept()
-    with connection, connection.makefile() as lines:
-        print(lines.readline().strip(), flush=True)
+    try:
+        with connection, connection.makefile() as lines:
+            said = lines.readline().strip()
+    except OSError:
+        continue  # a probe
+    if said:
+        print(said, flush=True)
 """
 # Before it listens or dials, each program sends its peer list and its own identity to the witness.
 SWEAR = f"""
@@ -38,8 +43,12 @@ exec light-peer --forever
 
 @pytest.fixture
 def witness(space: Space) -> str:
-    """Start a pod that logs what programs send to it, and return its address."""
-    container = {"name": "di-container", "image": LIGHT, "command": ["python3", "-c", WITNESS]}
+    """Start a pod that logs what programs send to it, and return its address. It is Ready when it
+    listens: a program that cannot reach it would fail.
+    """
+    command = ["python3", "-c", WITNESS]
+    container: Body = {"name": "di-container", "image": LIGHT, "command": command}
+    container["readinessProbe"] = {"tcpSocket": {"port": WITNESS_PORT}, "periodSeconds": 1}
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -47,7 +56,8 @@ def witness(space: Space) -> str:
         "spec": {"containers": [container], "terminationGracePeriodSeconds": 1},
     }
     space.apply(pod)
-    space.kubectl("wait", "--for=condition=Ready", "--timeout=30s", "pod/witness")
+    wait = ("wait", "--for=condition=Ready", "--timeout=120s", "pod/witness")
+    space.kubectl(*wait, timeout=130)
     return space.kubectl("get", "pod", "witness", "-o", "jsonpath={.status.podIP}")
 
 
