@@ -30,7 +30,9 @@ def job(name: str, command: list[str], pod: Body | None = None, **spec: Any) -> 
 
 
 def failed_logs(space: Space, name: str) -> dict[str, str]:
-    """Return the log of each rank's pod when the job has failed and no pod runs any more."""
+    """Return the log of each rank's pod when the job has failed and no pod runs any more, or is
+    still to be deleted.
+    """
     space.until_true(name, "Failed", 90)
     space.until_gone("containers that run", lambda: running(space, name), 60)
     pods = [pod["metadata"]["name"] for pod in space.pods(name)]
@@ -38,10 +40,12 @@ def failed_logs(space: Space, name: str) -> dict[str, str]:
 
 
 def running(space: Space, name: str) -> list[str]:
+    # The kubelet reports the end of a pod that is being deleted shortly before the pod is gone.
     return [
         pod["metadata"]["name"]
         for pod in space.pods(name)
         if pod["status"].get("phase") not in ("Failed", "Succeeded")
+        or "deletionTimestamp" in pod["metadata"]
     ]
 
 
