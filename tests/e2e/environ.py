@@ -52,7 +52,7 @@ def first(space: Space, pod: str) -> Process:
         found[:] = [each for each in processes(space, pod) if "DI_LIST_NUMBER" in each.env]
         return "" if found else "no process has the list's variables"
 
-    space.until(f"a program runs in {pod}", problem, 30)
+    space.until(f"a program runs in {pod}", problem, 120)
     return min(found, key=lambda process: process.pid)
 
 
@@ -68,7 +68,7 @@ def program(space: Space, pod: str, name: str) -> Process:
             "" if len(found) == 1 else f"{name} in {pod}: {[process.command for process in found]}"
         )
 
-    space.until(f"{name} runs", problem, 30)
+    space.until(f"{name} runs", problem, 120)
     return found[0]
 
 

@@ -25,7 +25,7 @@ def identities(space: Space, job: str) -> dict[str, Identity]:
     return found
 
 
-def begun(space: Space, pods: Iterable[str], seconds: float = 60) -> tuple[float, float]:
+def begun(space: Space, pods: Iterable[str], seconds: float = 180) -> tuple[float, float]:
     """Return when the last of these light peers started, and when the last one had all connections
     (epoch seconds).
     """
@@ -88,7 +88,7 @@ def until_healed(
         )
 
     return space.until(
-        f"{sorted(renewed)} of {job} are renewed, the others as they were", problem, 60
+        f"{sorted(renewed)} of {job} are renewed, the others as they were", problem, 180
     )
 
 
@@ -110,7 +110,7 @@ def until_size(space: Space, size: int, before: dict[str, Identity]) -> float:
         told = f"AddressesReady: {listed}; PeersReady: {ready.get('message')}"
         return "" if right else f"there: {sorted(now)}; {told}"
 
-    return space.until(f"world has {size} ranks", problem, 60)
+    return space.until(f"world has {size} ranks", problem, 180)
 
 
 def how(space: Space, before: dict[str, Identity]) -> dict[str, str]:

@@ -102,7 +102,7 @@ def start_redis(space: Space, *objects: Body) -> None:
         "periodSeconds": 1,
     }
     space.apply(server, service)
-    space.kubectl("wait", "--for=condition=Ready", "pod/redis", "--timeout=60s")
+    space.kubectl("wait", "--for=condition=Ready", "pod/redis", "--timeout=180s", timeout=190)
 
 
 def share_of_a_node(space: Space, count: int) -> Body:

@@ -75,7 +75,8 @@ def whole_again(space: Space, with_operator: bool, bound: int) -> None:
     # If a node is lost before its kubelet has reported a pod as Ready, the pod shows no sign of the
     # loss.
     space.kubectl(
-        "wait", "pods", "-l", f"{JOB_LABEL}=world", "--for=condition=Ready", "--timeout=30s"
+        *("wait", "pods", "-l", f"{JOB_LABEL}=world", "--for=condition=Ready", "--timeout=120s"),
+        timeout=130,
     )
     before = identities(space, "world")
     there = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in space.pods("world")}

@@ -136,7 +136,7 @@ class Space:
             left = self.names(job)
             return "" if left == list(names) else f"there are {left}"
 
-        return self.until(f"of {job} only {names or 'nothing'} is left", problem, 60)
+        return self.until(f"of {job} only {names or 'nothing'} is left", problem, 180)
 
     def ips(self, job: str) -> list[str]:
         """Return the pods' addresses in rank order, as the apiserver has them."""
@@ -182,7 +182,7 @@ class Space:
         """
         return until(what, problem, seconds, self.evidence, POLL_SECONDS)
 
-    def until_true(self, job: str, condition: str, seconds: float = 60) -> float:
+    def until_true(self, job: str, condition: str, seconds: float = 180) -> float:
         """Poll until a condition of the DIJob is True."""
 
         def problem() -> str:
@@ -264,7 +264,7 @@ def opened(cluster: Cluster, api: Api, title: str) -> Iterator[Space]:
     cluster.run_kubectl("create", "namespace", name)
     space = Space(cluster, api, name)
     try:
-        space.until("the default service account", lambda: _account_missing(space), 30)
+        space.until("the default service account", lambda: _account_missing(space), 120)
         yield space
     finally:
         # Delete the jobs first: the operator would replace pods while the namespace is deleted.
@@ -298,14 +298,14 @@ def without_operator(cluster: Cluster) -> Iterator[None]:
             "-l",
             "app.kubernetes.io/name=dijob",
             "--for=delete",
-            "--timeout=60s",
+            "--timeout=180s",
         )
-        cluster.run_kubectl(*gone, timeout=70)
+        cluster.run_kubectl(*gone, timeout=190)
         yield
     finally:
         cluster.run_kubectl(*scale, "--replicas=1")
         cluster.run_kubectl(
-            "-n", HOME, "rollout", "status", "deployment/dijob", "--timeout=60s", timeout=70
+            "-n", HOME, "rollout", "status", "deployment/dijob", "--timeout=180s", timeout=190
         )
 
 

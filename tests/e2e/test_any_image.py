@@ -74,7 +74,7 @@ def world_of(space: Space, pod: str) -> dict[str, str]:
         found.update(line.partition("=")[::2] for line in space.logs(pod).splitlines())
         return f"{TOLD - found.keys()}" if TOLD - found.keys() else ""
 
-    space.until(f"{pod} prints its world", lacking, 30)
+    space.until(f"{pod} prints its world", lacking, 120)
     return found
 
 
@@ -124,13 +124,13 @@ def test_a_late_image_delays_every_program_and_is_not_a_failure(
         said = space.condition("world", "AddressesReady").get("message", "")
         return "" if missing in said and said.startswith("rank 1: ") else f"it says {said!r}"
 
-    space.until("the condition names the rank and its image", silent, 30)
+    space.until("the condition names the rank and its image", silent, 120)
     begin = time.monotonic()
     space.until("it is late", lambda: still_early(space, begin, seconds), seconds + 30)
     files = {"/program": printer(tmp_path)}
     space.cluster.load([write_archive(tmp_path / "late.tar", late, files, ["/program"])])
     # The kubelet retries with a pause that doubles each time.
-    waited = space.until_true("world", "PeersReady", 2 * seconds + 60)
+    waited = space.until_true("world", "PeersReady", 2 * seconds + 180)
     measured(f"seconds from the image, {seconds} s late, to a whole world", f"{waited:.1f}")
     status = space.status("world")
     assert (status["listNumber"], status.get("restarts", 0)) == (1, 0), status

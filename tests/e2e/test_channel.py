@@ -73,12 +73,12 @@ def test_after_a_restart_of_the_operator_no_list_is_written_and_a_loss_is_healed
         seen = space.status("world")["observedGeneration"]
         return "" if seen == generation else f"generation {seen}"
 
-    waited = space.until("the edit is seen", not_seen, 30)
+    waited = space.until("the edit is seen", not_seen, 120)
     measured("seconds from the ready operator to its first reaction", f"{waited:.1f}")
     assert listed(space) == {False}
     assert identities(space, "world") == ranks
     space.kubectl("delete", "pod", "world-1", "--wait=false")
-    space.until("the second list is active", lambda: second_list(space), 60)
+    space.until("the second list is active", lambda: second_list(space), 180)
     until_edges(space, "world", mesh(space.ips("world"), 1), PORTS)
     assert listed(space) == {False}
     assert space.status("world").get("restarts", 0) == 0
@@ -95,7 +95,7 @@ def test_a_program_restarts_while_there_is_no_operator(space: Space) -> None:
     running(space, replicas=2, backoffLimit=3)
     with without_operator(space.cluster):
         kill_program(space, "world-1")
-        space.until("the program runs again", lambda: restarted(space), 90)
+        space.until("the program runs again", lambda: restarted(space), 240)
     until_edges(space, "world", mesh(space.ips("world"), 1), PORTS)
 
 
@@ -119,7 +119,7 @@ def test_if_a_policy_blocks_the_channel_the_lists_are_annotations(
         assert "has not connected to the operator" in log
         ranks = identities(space, "world")
         space.kubectl("delete", "pod", "world-1", "--wait=false")
-        space.until("the second list is active", lambda: second_list(space), 60)
+        space.until("the second list is active", lambda: second_list(space), 180)
         assert identities(space, "world")["world-0"] == ranks["world-0"]
     # Later lists reach a launcher in both ways.
     space.kubectl("delete", "networkpolicy", "closed")
@@ -130,13 +130,13 @@ def test_a_release_without_a_channel_uses_gates(space: Space, cluster: Cluster) 
     install(cluster, archive("operator"), "launcher.channel=false")
     try:
         space.apply(peers("gated", "--forever", replicas=2))
-        space.until_true("gated", "PeersReady", 60)
+        space.until_true("gated", "PeersReady", 180)
         for pod in space.pods("gated"):
             names = [each["name"] for each in pod["spec"]["initContainers"]]
             assert names == ["dijob-gate"]
         # The running pods of the previous release lose only their connection.
         space.kubectl("delete", "pod", "world-1", "--wait=false")
-        space.until("the second list is active", lambda: second_list(space), 90)
+        space.until("the second list is active", lambda: second_list(space), 240)
         until_edges(space, "world", mesh(space.ips("world"), 1), PORTS)
         assert identities(space, "world")["world-0"] == ranks["world-0"]
     finally:

@@ -49,7 +49,7 @@ def test_hostnames_and_names_in_the_cluster_are_those_of_the_ranks(space: Space)
         found = [_address(space, "named-0", f"named-{rank}.named") for rank in range(2)]
         return "" if found == ips else f"{found} instead of {ips}"
 
-    space.until("the peers' names resolve", unresolved, 30)
+    space.until("the peers' names resolve", unresolved, 120)
 
 
 def _address(space: Space, pod: str, name: str) -> str:

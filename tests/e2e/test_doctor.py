@@ -133,7 +133,7 @@ def test_each_fault_is_found_with_its_remedy(space: Space) -> None:
     drop(space, "blocked-0", "INPUT", "-p", "tcp", "--dport", "50515")
     drop(space, "named-1", "OUTPUT", "-p", "udp", "--dport", "53")
     for name in dict.fromkeys(name for name, _ in FAULTS):
-        space.until(f"doctor of {name}", partial(unfound, space, name, FAULTS), 90)
+        space.until(f"doctor of {name}", partial(unfound, space, name, FAULTS), 240)
 
 
 PROXY = {
@@ -167,7 +167,7 @@ def test_the_reason_that_keeps_an_old_pod_is_reported(space: Space) -> None:
     space.kubectl("delete", "pod", "slow-1", "kept-1", "--wait=false")
     try:
         for name in ("slow", "kept"):
-            space.until(f"doctor of {name}", partial(unfound, space, name, HELD), 60)
+            space.until(f"doctor of {name}", partial(unfound, space, name, HELD), 180)
     finally:
         free = {"metadata": {"finalizers": None}}
         space.kubectl("patch", "pod", "kept-1", "--type=merge", "-p", json.dumps(free))
@@ -251,7 +251,7 @@ def test_a_quota_and_missing_permissions_are_reported(space: Space, tmp_path: Pa
         ("small", "quota"): ("exceeded quota: small", "raise the quota"),
         ("small", "status"): ("PodsCreated PodForbidden", "make room in the quota"),
     }
-    space.until("doctor of small", partial(unfound, space, "small", wanted), 60)
+    space.until("doctor of small", partial(unfound, space, "small", wanted), 180)
 
 
 def healthy() -> list[Body]:
@@ -276,7 +276,7 @@ def test_ten_healthy_jobs_have_no_problem(space: Space) -> None:
     space.apply(*jobs)
     for body in jobs:
         name = body["metadata"]["name"]
-        space.until_true(name, "Succeeded" if name == "done" else "PeersReady", 90)
+        space.until_true(name, "Succeeded" if name == "done" else "PeersReady", 240)
     for body in jobs:
         name = body["metadata"]["name"]
         code, told = asked(space, "doctor", name)

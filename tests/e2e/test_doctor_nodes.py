@@ -50,7 +50,7 @@ def test_clocks_that_differ(space: Space) -> None:
     space.apply(job("wrong", main))
     space.until_true("wrong", "Running")
     wanted = {("wrong", "clocks"): ("the clocks of ranks 0 and 1 differ by 9", "chrony, ntp")}
-    space.until("doctor of wrong", partial(unfound, space, "wrong", wanted), 60)
+    space.until("doctor of wrong", partial(unfound, space, "wrong", wanted), 180)
 
 
 def test_a_tag_that_is_another_image_on_another_node(space: Space, tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_tag_that_is_another_image_on_another_node(space: Space, tmp_path: Pat
     wanted: Wanted = {
         ("moved", "same image"): (f"{MOVED} is not the same image on all nodes", "by its digest")
     }
-    space.until("doctor of moved", partial(unfound, space, "moved", wanted), 60)
+    space.until("doctor of moved", partial(unfound, space, "moved", wanted), 180)
 
 
 def test_a_list_that_does_not_come_into_the_pod(space: Space) -> None:
@@ -82,7 +82,7 @@ def test_a_list_that_does_not_come_into_the_pod(space: Space) -> None:
                 "kubectl describe node",
             )
         }
-        space.until("doctor of late", partial(unfound, space, "late", wanted), 90)
+        space.until("doctor of late", partial(unfound, space, "late", wanted), 240)
     finally:
         os.kill(box.first, signal.SIGCONT)
 
@@ -109,4 +109,4 @@ def test_ranks_that_share_a_nodes_ports(space: Space) -> None:
             "spread the ranks across nodes",
         )
     }
-    space.until("doctor of shared", partial(unfound, space, "shared", wanted), 60)
+    space.until("doctor of shared", partial(unfound, space, "shared", wanted), 180)

@@ -106,7 +106,7 @@ def test_a_rank_that_restarts_after_growth_knows_all_peers(space: Space) -> None
         now = identities(space, "world").get("world-0")
         return "" if now and now[1] == 1 else str(now)
 
-    space.until("rank 0 runs again", problem, 30)
+    space.until("rank 0 runs again", problem, 120)
     told = first(space, "world-0").env
     assert (told["DI_NUM_NODES"], told["DI_NODES"]) == ("3", ",".join(space.ips("world")))
     # A process that is started by hand gets the current list, even in a pod that started earlier.
@@ -132,7 +132,7 @@ def test_the_fourth_rank_joins_when_there_is_room(
         },
     }
     space.apply(hog)
-    space.kubectl("wait", "--for=condition=Ready", "pod/hog", "--timeout=30s")
+    space.kubectl("wait", "--for=condition=Ready", "pod/hog", "--timeout=120s", timeout=130)
     world = peers("world", "--forever", minReplicas=2, maxReplicas=4, gatherSeconds=8)
     del world["spec"]["replicas"]
     world["spec"]["template"]["spec"]["containers"][0] |= request

@@ -111,7 +111,7 @@ def until_counted(space: Space, processes: str) -> None:
         code, said = asked(space, "topology", "ends")
         return "" if code == 0 and processes in said else said
 
-    space.until("topology counts all processes", missing, 60)
+    space.until("topology counts all processes", missing, 180)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_deleted_pod_ends_at_once_and_its_programs_save(
         changed = {name for name in before if now.get(name, before[name]) != before[name]}
         return "" if changed == renewed and len(now) == 3 else f"renewed: {sorted(changed)}"
 
-    space.until("all run again", missing, 60)
+    space.until("all run again", missing, 180)
     healed = started(identities(space, "ends")) - deleted
     measured(f"seconds until all run again, {way}", f"{healed:.1f}")
     log = (tmp_path / "log").read_text()

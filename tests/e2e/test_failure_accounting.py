@@ -33,8 +33,8 @@ def failed_logs(space: Space, name: str) -> dict[str, str]:
     """Return the log of each rank's pod when the job has failed and no pod runs any more, or is
     still to be deleted.
     """
-    space.until_true(name, "Failed", 90)
-    space.until_gone("containers that run", lambda: running(space, name), 60)
+    space.until_true(name, "Failed", 240)
+    space.until_gone("containers that run", lambda: running(space, name), 180)
     pods = [pod["metadata"]["name"] for pod in space.pods(name)]
     return {pod: space.kubectl("logs", pod, "-c", MAIN) for pod in pods}
 
@@ -105,7 +105,7 @@ def test_a_crash_is_recovered_from_within_seconds(space: Space, launcher: str) -
     def problem() -> str:
         return "" if "again after" in (said := log()) else f"its log: {said}"
 
-    space.until("it runs again", problem, 60)
+    space.until("it runs again", problem, 180)
     seconds = float(log().split("again after")[1].split()[0])
     measured(f"crash to next start, launcher {launcher}", seconds)
     assert seconds < 5
@@ -116,7 +116,7 @@ def test_a_resize_that_restarts_a_container_is_not_a_failure(space: Space) -> No
     sized = {"resources": MEMORY, **RESTARTS}
     space.apply(job("sleeps", SLEEPS, main=sized), job("exits", EXITS_0, main=sized))
     for name in ("sleeps", "exits"):
-        space.until_true(name, "Running", 60)
+        space.until_true(name, "Running", 180)
         for number, memory in enumerate(("72Mi", "80Mi"), 1):
             resize(space, f"{name}-0", memory)
             until_restarted(space, name, number)
@@ -137,7 +137,7 @@ def until_restarted(space: Space, name: str, number: int) -> None:
         (main,) = pod["status"]["containerStatuses"]
         return "" if main["restartCount"] == number and "running" in main["state"] else str(main)
 
-    space.until(f"{name} has restarted {number} times", problem, 60)
+    space.until(f"{name} has restarted {number} times", problem, 180)
 
 
 @pytest.mark.parametrize("command", [SLEEPS, EXITS_0], ids=["sleeps", "exits 0"])
@@ -146,11 +146,11 @@ def test_a_lost_sandbox_is_not_a_failure_with_restart_policy_never(
 ) -> None:
     """H18: the pod has failed, and its rank gets a new pod."""
     space.apply(job("never", command, NEVER))
-    space.until_true("never", "Running", 60)
+    space.until_true("never", "Running", 180)
     before = space.uids("never")
     os.kill(View.of(space).pause("never-0"), signal.SIGKILL)
-    space.until("it has a new pod", lambda: str(space.uids("never") & before or ""), 60)
-    space.until_true("never", "Running", 60)
+    space.until("it has a new pod", lambda: str(space.uids("never") & before or ""), 180)
+    space.until_true("never", "Running", 180)
     assert space.status("never").get("restarts", 0) == 0
 
 
@@ -167,7 +167,7 @@ def test_a_sandbox_lost_at_the_gate_is_not_a_failure_with_restart_policy_never(
     body = job("gate", SLEEPS, backoffLimit=0)
     body["spec"] = {"backoffLimit": 0, "tasks": tasks}
     space.apply(body)
-    space.until("its gate waits", lambda: gate_of(space), 60)
+    space.until("its gate waits", lambda: gate_of(space), 180)
     before = {pod["metadata"]["uid"] for pod in space.pods("gate")}
     os.kill(View.of(space).pause("gate-learner-0"), signal.SIGKILL)
 
@@ -176,7 +176,7 @@ def test_a_sandbox_lost_at_the_gate_is_not_a_failure_with_restart_policy_never(
         again = learner is not None and learner["metadata"]["uid"] not in before
         return "" if again and not gate_of(space) else str(space.status("gate"))
 
-    space.until("the gate of a new pod waits", problem, 60)
+    space.until("the gate of a new pod waits", problem, 180)
     assert space.status("gate").get("restarts", 0) == 0
 
 

@@ -30,13 +30,13 @@ def left(space: Space, job: str) -> dict[str, str]:
 def until_left(space: Space, job: str, wanted: dict[str, str]) -> None:
     """Wait until exactly these pods are left, in these phases."""
     space.until(
-        f"pods of {job}", lambda: "" if (found := left(space, job)) == wanted else str(found), 30
+        f"pods of {job}", lambda: "" if (found := left(space, job)) == wanted else str(found), 120
     )
 
 
 def test_a_rank_that_crashes_repeatedly_fails_the_job_and_its_logs_stay(space: Space) -> None:
     space.apply(shell("crash", CRASHER, replicas=3, backoffLimit=2))
-    waited = space.until_true("crash", "Failed", 120)
+    waited = space.until_true("crash", "Failed", 240)
     measured("seconds until a job with backoffLimit 2 has Failed", f"{waited:.1f}")
     status = space.status("crash")
     # There were backoffLimit restarts, and then the last failure.
@@ -78,7 +78,7 @@ def test_after_a_failure_clean_pod_policy_decides_which_pods_are_deleted(
     space: Space, policy: str, wanted: dict[str, str]
 ) -> None:
     space.apply(shell("crash", WHEN_TOLD, replicas=3, backoffLimit=0, cleanPodPolicy=policy))
-    space.until_true("crash", "Running", 120)
+    space.until_true("crash", "Running", 240)
     space.touch("crash-1", "/tmp/now")
     space.until_true("crash", "Failed")
     assert space.status("crash")["restarts"] == 1
@@ -105,7 +105,7 @@ def test_the_logs_of_succeeded_pods_stay(space: Space) -> None:
 
 def test_with_restart_policy_never_a_failed_pod_is_recreated_and_counted(space: Space) -> None:
     space.apply(shell("never", CRASHER, pod={"restartPolicy": "Never"}, backoffLimit=1))
-    space.until_true("never", "Failed", 90)
+    space.until_true("never", "Failed", 240)
     status = space.status("never")
     assert (status["restarts"], status["listNumber"], status["renewals"]) == (2, 2, 1)
     assert status["firstFailure"]["exitCode"] == 7
@@ -123,7 +123,7 @@ def test_a_rank_that_crashes_once_restarts_in_place_and_counts_once(space: Space
     main = job["spec"]["template"]["spec"]["containers"][0]
     main["volumeMounts"] = [{"name": "keep", "mountPath": "/keep"}]
     space.apply(job)
-    space.until_true("once", "Succeeded", 90)
+    space.until_true("once", "Succeeded", 240)
     status = space.status("once")
     assert (status["restarts"], status["listNumber"], status.get("renewals", 0)) == (1, 1, 0)
     assert status["firstFailure"]["exitCode"] == 5
@@ -145,6 +145,6 @@ def test_the_reason_of_a_pod_that_a_node_does_not_admit_is_kept(space: Space) ->
         )
         return "" if said and len(events.split()) >= 4 else f"{events}{message}"
 
-    space.until("a node has refused four pods", silent, 60)
+    space.until("a node has refused four pods", silent, 180)
     assert set(said) == {said[0]}, said
     assert said[0].startswith("rank 0: NodeAffinity: Predicate NodeAffinity failed"), said

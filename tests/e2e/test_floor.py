@@ -14,7 +14,7 @@ PROGRAM = "sleep 3600"
 def address(space: Space) -> str:
     """Wait for the address of the floor's only pod."""
     shown = ("get", "pod", "floor-0", "-o", "jsonpath={.status.podIP}")
-    space.until("it has an address", lambda: "" if space.kubectl(*shown) else "none yet", 60)
+    space.until("it has an address", lambda: "" if space.kubectl(*shown) else "none yet", 180)
     return space.kubectl(*shown)
 
 
@@ -30,14 +30,14 @@ def test_the_gate_opens_for_its_own_address(space: Space) -> None:
     assert space.kubectl("get", "pod", "floor-0", "-o", "jsonpath={.status.phase}") == "Pending"
     tell(space, "1", "10.9.9.9")
     tell(space, "2", ip)
-    space.kubectl("wait", "--for=condition=Ready", "--timeout=120s", "pod/floor-0", timeout=130)
+    space.kubectl("wait", "--for=condition=Ready", "--timeout=300s", "pod/floor-0", timeout=310)
     env = space.execute("floor-0", "env").splitlines()
     assert {f"DI_NODES={ip}", "DI_LIST_NUMBER=2", "DI_RANK=0", "DI_WORLD_SIZE=1"} <= set(env)
 
 
 def test_a_pod_that_polls_starts_its_program_with_the_list(space: Space) -> None:
     space.apply(Kind.WAITING.pod("floor", 0, 1))
-    space.kubectl("wait", "--for=condition=Ready", "--timeout=120s", "pod/floor-0", timeout=130)
+    space.kubectl("wait", "--for=condition=Ready", "--timeout=300s", "pod/floor-0", timeout=310)
     ip = address(space)
 
     def program() -> str:
@@ -46,6 +46,6 @@ def test_a_pod_that_polls_starts_its_program_with_the_list(space: Space) -> None
     assert program() != PROGRAM
     tell(space, "1", ip)
     space.until(
-        "its program", lambda: "" if (seen := program()) == PROGRAM else f"it runs {seen}", 120
+        "its program", lambda: "" if (seen := program()) == PROGRAM else f"it runs {seen}", 300
     )
     assert space.execute("floor-0", "cat", "/list/node-ips", "/list/list-number") == f"{ip}1"

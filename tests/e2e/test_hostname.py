@@ -16,7 +16,7 @@ PORTS = (50515,)
 
 
 def until_only(
-    space: Space, name: str, victim: str, before: dict[str, Identity], seconds: float = 60
+    space: Space, name: str, victim: str, before: dict[str, Identity], seconds: float = 180
 ) -> float:
     """Poll until one rank is new, all ranks are Ready, and the others are unchanged."""
 

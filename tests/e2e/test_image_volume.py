@@ -72,13 +72,13 @@ def test_if_nodes_cannot_mount_the_launcher_an_init_container_copies_it(
     space: Space, cluster: Cluster
 ) -> None:
     space.apply(peers("mounted", "--forever", replicas=2))
-    space.until_true("mounted", "PeersReady", 60)
+    space.until_true("mounted", "PeersReady", 180)
     assert set(installed(space, "mounted").values()) == {False}
     mounted = identities(space, "mounted")
     with unmountable(cluster):
         # A wrong guess costs no failure, although the job allows none.
         space.apply(peers("world", "--forever", replicas=3, backoffLimit=0))
-        waited = space.until_true("world", "PeersReady", 60)
+        waited = space.until_true("world", "PeersReady", 180)
         measured("seconds until a job runs whose first pods cannot mount", f"{waited:.1f}")
         assert set(installed(space, "world").values()) == {True}
         status = space.status("world")
@@ -88,7 +88,7 @@ def test_if_nodes_cannot_mount_the_launcher_an_init_container_copies_it(
         assert log.count("so init containers install the launcher in all new pods") == 1, log
         # Later pods need no attempt, and the pods that run keep running.
         space.apply(peers("later", "--forever", replicas=2))
-        space.until_true("later", "PeersReady", 60)
+        space.until_true("later", "PeersReady", 180)
         assert "LauncherNotMounted" not in reasons(space, "later")
         assert identities(space, "mounted") == mounted
     # A new operator guesses again, and does not touch the pods of the previous operator.

@@ -37,7 +37,7 @@ def until_told(space: Space, before: dict[str, dict[str, str]]) -> None:
         now = told(space)
         return "" if now == before else f"{now} instead of {before}"
 
-    space.until("all pods are told what they were told", problem, 30)
+    space.until("all pods are told what they were told", problem, 120)
 
 
 def repaired(space: Space, before: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
@@ -119,7 +119,7 @@ def test_a_pod_of_another_namespace_is_never_a_peer(space: Space, elsewhere: str
         ip = space.kubectl("-n", elsewhere, "get", "pod", "world-1", "-o=jsonpath={.status.podIP}")
         return "" if ip else "it has none"
 
-    space.until("the other pod has an address", no_address, 60)
+    space.until("the other pod has an address", no_address, 180)
     # An edit of the job causes a reconciliation with everything that is known by now.
     generation = space.status("world")["observedGeneration"]
     space.kubectl("patch", "dijob", "world", "--type=merge", '-p={"spec":{"backoffLimit":1}}')
@@ -131,7 +131,7 @@ def test_a_pod_of_another_namespace_is_never_a_peer(space: Space, elsewhere: str
             else "the edit is not seen"
         )
 
-    space.until("the job is looked at", not_seen, 30)
+    space.until("the job is looked at", not_seen, 120)
     assert told(space) == before
     assert identities(space, "world") == ranks
     nothing_has_happened(space)

@@ -68,7 +68,7 @@ def test_stacks_reads_python_processes_outside_its_image() -> None:
     try:
         with unpacked("stacks") as image:
             assert {str(p.relative_to(image.files)) for p in image.walk()} >= {"stacks", "py-spy"}
-            found = until_true("it sleeps", lambda: naps(image, child.pid), 30)
+            found = until_true("it sleeps", lambda: naps(image, child.pid), 120)
     finally:
         child.kill()
         child.wait()

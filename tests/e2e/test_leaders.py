@@ -91,7 +91,7 @@ def test_the_standby_takes_over(space: Space, leader: Leader, way: str) -> None:
     healed(space)
     assert took <= bound
     space.cluster.run_kubectl(
-        "-n", HOME, "rollout", "status", "deployment/dijob", "--timeout=60s", timeout=70
+        "-n", HOME, "rollout", "status", "deployment/dijob", "--timeout=180s", timeout=190
     )
 
 
@@ -104,7 +104,7 @@ def healed(space: Space) -> None:
         right = (status.get("listNumber"), ready) == (2, "True")
         return "" if right else f"list {status.get('listNumber')}, PeersReady {ready}"
 
-    space.until("the job is whole again", problem, 40)
+    space.until("the job is whole again", problem, 120)
     assert space.status("world").get("restarts", 0) == 0
 
 

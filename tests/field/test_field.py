@@ -19,6 +19,7 @@ import pytest
 import yaml
 from asked import asked
 from cluster import ClusterError
+from jobs import REAL_SECONDS
 from space import Space
 
 pytestmark = pytest.mark.e2e
@@ -45,7 +46,7 @@ class Field:
         found = self.space.condition(job, condition)
         return f"{found['reason']}: {found['message']}" if found.get("status") == "True" else ""
 
-    def until_runs(self, job: str, seconds: float = 90) -> None:
+    def until_runs(self, job: str, seconds: float = 240) -> None:
         """Wait until all ranks run, and check that no failure was counted."""
         self.space.until_true(job, "Running", seconds)
         self.space.until_true(job, "PeersReady", seconds)
@@ -63,7 +64,7 @@ class Field:
         self.space.until(f"the log of {pod} has {words!r}", missing, 60)
         return self.space.logs(pod)
 
-    def until_message(self, job: str, *words: str, seconds: float = 45) -> str:
+    def until_message(self, job: str, *words: str, seconds: float = 120) -> str:
         """Wait until the job's message has all these words, and return it."""
 
         def missing() -> str:
@@ -126,12 +127,12 @@ def test_c4_nulls(field: Field) -> None:
 
 def test_c6_rank(field: Field) -> None:
     """Every container of the user knows the rank, the size and the job."""
-    field.space.until_true("c06", "Succeeded", 90)
+    field.space.until_true("c06", "Succeeded", 240)
 
 
 def test_c6_hint(field: Field) -> None:
     """The hint about logs names the failed container, and the status quotes its last output."""
-    field.space.until_true("c06-hint", "Failed", 90)
+    field.space.until_true("c06-hint", "Failed", 240)
     said = field.message("c06-hint")
     assert "-c stage" in said
     assert "the bucket is empty" in said
@@ -149,7 +150,7 @@ def test_c8_args(field: Field) -> None:
 
 def test_c9_pid(field: Field) -> None:
     """A program that insists on being process 1 leads to a message that names launcher: Off."""
-    field.space.until_true("c09", "Failed", 90)
+    field.space.until_true("c09", "Failed", 240)
     assert "launcher" in field.message("c09")
     assert "Off" in field.message("c09")
 
@@ -168,7 +169,7 @@ def test_c10_labels(field: Field) -> None:
 
 def test_c13_memory(field: Field) -> None:
     """An out-of-memory kill names the limit, and the message quotes no border of a table."""
-    field.space.until_true("c13", "Failed", 90)
+    field.space.until_true("c13", "Failed", 240)
     said = field.message("c13")
     assert "64Mi" in said
     assert "+---" not in said
@@ -203,7 +204,7 @@ def test_c36_arguments(field: Field) -> None:
 
 def test_c48_returns(field: Field) -> None:
     """Carriage returns in a script are named as the likely cause."""
-    field.space.until_true("c48", "Failed", 90)
+    field.space.until_true("c48", "Failed", 240)
     whole = field.message("c48") + field.space.logs("c48-0")
     assert "carriage return" in whole.lower()
 
@@ -246,8 +247,8 @@ def test_x1_group(field: Field, space: Space) -> None:
         # After the first attempts, each rank was rejected at a different time.
         return "" if whole and "x01-3" not in said else said or "no condition"
 
-    space.until("all ranks are one group", missing, 30)
-    space.until("it is tried again", lambda: "" if _age(space, "x01") > 8 else "younger", 30)
+    space.until("all ranks are one group", missing, 120)
+    space.until("it is tried again", lambda: "" if _age(space, "x01") > 8 else "younger", 120)
     assert missing() == ""
 
 
@@ -258,7 +259,7 @@ def _age(space: Space, job: str) -> float:
 @pytest.mark.parametrize("job", ["x02", "x02-five"])
 def test_x2_log(field: Field, job: str) -> None:
     """The log of the last failed run stays readable, and no program ran after it."""
-    field.space.until_true(job, "Failed", 120)
+    field.space.until_true(job, "Failed", 240)
     first = field.space.status(job)["firstFailure"]["pod"]
     words = "here is what went wrong" if job == "x02" else "ImportError: no module"
 
@@ -267,7 +268,7 @@ def test_x2_log(field: Field, job: str) -> None:
         return "" if words in told else f"the log is {told!r}"
 
     # The launcher of the restarted container repeats the output when the pod is ended.
-    field.space.until(f"the log of {first} has the failed run", missing, 15)
+    field.space.until(f"the log of {first} has the failed run", missing, 60)
     assert field.space.kubectl("logs", first).splitlines().count("start") == 1
 
 
@@ -302,7 +303,7 @@ def test_c3_resize(field: Field) -> None:
             has = one.get("resources", {}).get("limits", {}).get("memory")
             return "" if has == amount["memory"] and "running" in one["state"] else str(one)
 
-        field.space.until(f"{container} has {amount}", missing, 60)
+        field.space.until(f"{container} has {amount}", missing, 180)
         field.until_runs("c03")
     assert field.space.status("c03")["phase"] == "Running"
 
@@ -350,14 +351,14 @@ def test_c18_held(field: Field) -> None:
         wrong = status.get("readyReplicas") or status.get("phase") == "Running"
         return f"the status is {status}" if wrong else ""
 
-    field.space.until("its figures are true", missing, 30)
+    field.space.until("its figures are true", missing, 120)
     _let_go(field.space, "dijob", "c18")
 
 
 def test_c17_foreground(field: Field) -> None:
     """Deletion in the foreground ends when the pods are gone."""
     field.until_runs("c17")
-    field.space.kubectl("delete", "dijob", "c17", "--cascade=foreground", "--timeout=60s")
+    field.space.kubectl("delete", "dijob", "c17", "--cascade=foreground", timeout=180)
     assert field.space.names("c17") == []
 
 
@@ -370,7 +371,7 @@ def test_c19_pending(field: Field) -> None:
         # More than twice scheduleTimeoutSeconds.
         return "" if max(ages, default=0) > 25 else f"the pods that wait are {ages} s old"
 
-    field.space.until("a pod has waited for longer than scheduleTimeoutSeconds", missing, 60)
+    field.space.until("a pod has waited for longer than scheduleTimeoutSeconds", missing, 180)
 
 
 def test_h17_scaling(field: Field) -> None:
@@ -395,13 +396,13 @@ def _unless_ready(field: Field, count: int) -> str:
 
 def test_c5_address(field: Field) -> None:
     """A ditask command with its own address runs as outside a job."""
-    field.space.until_true("c05", "Succeeded", 240)
+    field.space.until_true("c05", "Succeeded", REAL_SECONDS)
 
 
 @pytest.mark.parametrize("job", ["c13-dqn", "c13-ppo"])
 def test_c13_progress(field: Field, job: str) -> None:
     """The serial pipelines of DI-engine report their progress without the HTTP server."""
-    field.space.until_true(job, "Succeeded", 240)
+    field.space.until_true(job, "Succeeded", REAL_SECONDS)
     progress = field.space.status(job)["progress"]
     assert progress["iteration"] >= 100, progress
     assert progress["envStep"] > 0, progress
