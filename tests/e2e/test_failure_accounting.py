@@ -79,6 +79,7 @@ sys.exit(1)
 """
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("launcher", ["Auto", "Off"])
 def test_a_crash_is_recovered_from_within_seconds(space: Space, launcher: str) -> None:
     """X2: how long the launcher waits until a failure is counted. Without the launcher, there is no
