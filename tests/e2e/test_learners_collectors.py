@@ -6,6 +6,7 @@ import re
 
 import pytest
 import yaml
+from identity import kill_program
 from jobs import EXAMPLES, REAL_SECONDS
 from space import Space, measured
 
@@ -69,8 +70,7 @@ def test_a_lost_collector_restarts_no_learner_and_a_failed_learner_restarts_both
     shown = iterations(space, LEARNERS[1])
     assert shown == sorted(shown), "the learners' programs have not restarted"
 
-    # The program, which is the child of the launcher.
-    space.execute(LEARNERS[1], "bash", "-c", "kill -KILL $(cat /proc/1/task/*/children)")
+    kill_program(space, LEARNERS[1])
     waited = space.until_true(NAME, "Succeeded", REAL_SECONDS)
     measured("seconds from a learner's failure until the training has ended", f"{waited:.0f}")
     status = space.status(NAME)
