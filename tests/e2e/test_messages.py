@@ -112,9 +112,9 @@ def test_ranks_that_pod_security_rejects_are_one_group(
             said.add(message)
         # By then the operator has tried to create several ranks.
         age = space.seconds_since(space.job("six")["metadata"]["creationTimestamp"])
-        return "" if age > 15 else f"{age} s old"
+        return "" if age > 15 and any("PodSecurity" in text for text in said) else f"{age}: {said}"
 
-    space.until("the job is 15 s old", problem, 30)
+    space.until("the job is 15 s old and says why", problem, 120)
     (text,) = {text for text in said if "PodSecurity" in text}
     assert text.startswith(f"ranks 0-5: {begin}")
     assert text.count("is forbidden") == 1
