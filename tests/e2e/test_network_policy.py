@@ -45,8 +45,8 @@ def stranger(name: str, **labels: str) -> Body:
 
 def reaches(space: Space, pod: str, address: str, port: int) -> bool:
     """Return whether a process in a pod can connect to an address."""
-    dial = f"exec 3<>/dev/tcp/{address}/{port} && echo in || echo out"
-    return space.execute(pod, "timeout", "5", "bash", "-c", dial).strip() == "in"
+    dial = f"timeout 5 bash -c 'exec 3<>/dev/tcp/{address}/{port}' && echo in || echo out"
+    return space.execute(pod, "bash", "-c", dial).strip() == "in"
 
 
 def until_reach(space: Space, address: str, wanted: dict[str, bool], port: int = PORT) -> None:
