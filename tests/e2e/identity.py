@@ -87,7 +87,7 @@ def until_healed(
         )
 
     return space.until(
-        f"{sorted(renewed)} of {job} are renewed, the others as they were", problem, 60
+        f"{sorted(renewed)} of {job} are renewed, the others as they were", problem, 180
     )
 
 

@@ -63,7 +63,7 @@ def without_power(space: Space, node: str) -> Iterator[None]:
         yield
     finally:
         space.cluster.start_node(node)
-        space.until("every node is Ready", problem, 90)
+        space.until("every node is Ready", problem, 300)
         space.cluster.run_kubectl(
             "-n", HOME, "rollout", "status", "deployment/dijob", "--timeout=60s", timeout=70
         )

@@ -63,7 +63,7 @@ def _table(space: Space, pod: str) -> str:
 
 
 def until_edges(
-    space: Space, job: str, wanted: Edges, ports: Sequence[int], seconds: float = 60
+    space: Space, job: str, wanted: Edges, ports: Sequence[int], seconds: float = 180
 ) -> float:
     """Poll until exactly the expected connections exist in three consecutive readings. Return how
     many seconds it took.

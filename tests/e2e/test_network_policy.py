@@ -54,7 +54,7 @@ def until_reach(space: Space, address: str, wanted: dict[str, bool], port: int =
         found = {pod: reaches(space, pod, address, port) for pod in wanted}
         return "" if found == wanted else f"{found} instead of {wanted}"
 
-    space.until(f"these pods reach {address}:{port}: {wanted}", problem, 40)
+    space.until(f"these pods reach {address}:{port}: {wanted}", problem, 120)
 
 
 @pytest.mark.usefixtures("network")

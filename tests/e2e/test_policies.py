@@ -120,7 +120,7 @@ def test_a_job_that_cannot_start_fails_at_its_deadline_and_names_missing_ranks(
         "never", STAYS, pod={"nodeSelector": {"no": "such-node"}}, startupDeadlineSeconds=8
     )
     space.apply(made)
-    waited = space.until_true("never", "Failed", 30)
+    waited = space.until_true("never", "Failed", 80)
     measured("seconds until a job with startupDeadlineSeconds 8 has Failed", f"{waited:.1f}")
     failed = space.condition("never", "Failed")
     assert failed["reason"] == "StartupDeadlineExceeded"

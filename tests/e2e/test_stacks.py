@@ -99,7 +99,7 @@ def missing(space: Space) -> str:
 
 
 def test_ranks_are_grouped_by_position(space: Space) -> None:
-    space.until("stacks", partial(missing, space), 60)
+    space.until("stacks", partial(missing, space), 180)
     restarts = space.status("stuck").get("restarts", 0)
     code, told = asked(space, "doctor", "stuck", "--stacks")
     assert "rank 0: waits for a socket in hear (main.py:6)" in told, (code, told)
@@ -131,7 +131,7 @@ def signalled(space: Space, number: int) -> list[str]:
 
 def test_stopped_processes_are_a_problem_and_rank_0_is_not_suspected(space: Space) -> None:
     """Regression test for the report P8."""
-    space.until("stacks", partial(missing, space), 60)
+    space.until("stacks", partial(missing, space), 180)
     pids = sorted(map(int, signalled(space, signal.SIGSTOP)))
     try:
         code, told = asked(space, "doctor", "stuck", "--stacks")

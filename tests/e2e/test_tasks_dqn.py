@@ -51,7 +51,7 @@ def followed(space: Space, pod: str, log: Path) -> Iterator[None]:
         finally:
             # kubectl ends by itself when it has printed the log of a pod that has ended.
             with suppress(subprocess.TimeoutExpired):
-                run.wait(5)
+                run.wait(60)
             run.terminate()
 
 
@@ -102,7 +102,7 @@ def suspend(space: Space, folder: Path) -> int:
     space.until(
         "it is Suspended",
         lambda: "" if space.status(NAME)["phase"] == "Suspended" else "not yet",
-        10,
+        60,
     )
     return int(saved)
 
@@ -137,7 +137,7 @@ def learns_through_a_loss_and_a_suspension(space: Space, folder: Path) -> None:
     measured("iterations until a new policy has learned something", learned)
     before = {pod["metadata"]["name"]: pod["metadata"]["labels"] for pod in space.pods(NAME)}
     assert list(before) == NAMES
-    space.until("its learner has reported", lambda: lacking_progress(space, learned), 20)
+    space.until("its learner has reported", lambda: lacking_progress(space, learned), REAL_SECONDS)
 
     evaluator = identities(space, NAME)[EVALUATOR]
     space.kubectl("delete", "pod", LEARNER)
