@@ -47,6 +47,10 @@ def operators(space: Space) -> dict[str, str]:
     return {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in alive}
 
 
+def _besides_one(there: dict[str, str]) -> str:
+    return "" if len(there) == 1 and all(there.values()) else f"there are {there}"
+
+
 @contextmanager
 def without_power(space: Space, node: str) -> Iterator[None]:
     """Cut the power of a node during the block. Afterwards it is back, and an operator is ready."""
@@ -59,7 +63,7 @@ def without_power(space: Space, node: str) -> Iterator[None]:
         yield
     finally:
         space.cluster.start_node(node)
-        space.until("every node is Ready", problem, 90)
+        space.until("every node is Ready", problem, 300)
         space.cluster.run_kubectl(
             "-n", HOME, "rollout", "status", "deployment/dijob", "--timeout=60s", timeout=70
         )
@@ -69,6 +73,8 @@ def whole_again(space: Space, with_operator: bool, bound: int) -> None:
     """Check that a job on all nodes recovers within `bound` seconds after one node (the operator's
     or another) has fallen silent, without counted failures.
     """
+    # An earlier test file may have restarted the operator, and its old pod may still be there.
+    space.until("one operator is left", lambda: _besides_one(operators(space)), 60)
     ((operator, home),) = operators(space).items()
     space.apply(world())
     space.until_true("world", "PeersReady")

@@ -70,7 +70,7 @@ def run_example(image: Unpacked, name: str, text: str) -> str:
     """Run a file with `kubectl dijob local`, and return its output after it has succeeded."""
     (image.files / "opt" / name).write_text(text)
     done = image.run(
-        *("python3", "-c", MAIN, "local", f"/opt/{name}", "--timeout", "220"),
+        *("python3", "-c", MAIN, "local", f"/opt/{name}", "--timeout", "840"),
         only_writable="/tmp /home/ditask",
     )
     shown = f"{done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"

@@ -42,7 +42,8 @@ def tables(
         space.apply(job("asked", {"image": DITASK, "command": ["sleep", "3600"]}, replicas=1))
         space.until_true("asked", "Running")
         program = (HERE / "dials.py").read_text()
-        answer = space.execute("asked-0", "python3", "-", json.dumps(list(CASES)), stdin=program)
+        ask = ("exec", "-i", "asked-0", "--", "python3", "-", json.dumps(list(CASES)))
+        answer = space.kubectl(*ask, stdin=program, timeout=REAL_SECONDS)
         yield dict(zip(CASES, json.loads(answer.splitlines()[-1]), strict=True))
 
 

@@ -45,8 +45,8 @@ def stranger(name: str, **labels: str) -> Body:
 
 def reaches(space: Space, pod: str, address: str, port: int) -> bool:
     """Return whether a process in a pod can connect to an address."""
-    dial = f"exec 3<>/dev/tcp/{address}/{port} && echo in || echo out"
-    return space.execute(pod, "timeout", "5", "bash", "-c", dial).strip() == "in"
+    dial = f"timeout 5 bash -c 'exec 3<>/dev/tcp/{address}/{port}' && echo in || echo out"
+    return space.execute(pod, "bash", "-c", dial).strip() == "in"
 
 
 def until_reach(space: Space, address: str, wanted: dict[str, bool], port: int = PORT) -> None:
@@ -54,7 +54,7 @@ def until_reach(space: Space, address: str, wanted: dict[str, bool], port: int =
         found = {pod: reaches(space, pod, address, port) for pod in wanted}
         return "" if found == wanted else f"{found} instead of {wanted}"
 
-    space.until(f"these pods reach {address}:{port}: {wanted}", problem, 40)
+    space.until(f"these pods reach {address}:{port}: {wanted}", problem, 120)
 
 
 @pytest.mark.usefixtures("network")

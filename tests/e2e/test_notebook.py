@@ -15,7 +15,7 @@ from space import Space
 pytestmark = pytest.mark.e2e
 
 NOTEBOOK = ROOT / "examples/client.ipynb"
-SECONDS = 500
+SECONDS = 1200
 
 
 def kubeconfig(space: Space, path: Path) -> Path:

@@ -59,7 +59,7 @@ def hear_nobody(space: Space) -> Callable[[], str]:
 def end(space: Space) -> None:
     for rank in range(3):
         space.touch(f"ticks-{rank}", "/tmp/enough")
-    space.until_true("ticks", "Succeeded", 60)
+    space.until_true("ticks", "Succeeded", REAL_SECONDS)
 
 
 def test_the_jobs_own_redis_server_is_recreated_and_all_ranks_restart_in_their_pods(
@@ -106,11 +106,11 @@ def test_ranks_hear_again_when_somebodys_redis_server_was_away(space: Space) -> 
     space.until(
         "DI-engine has noticed everywhere",
         said(space, "cannot receive messages, retrying"),
-        60,
+        REAL_SECONDS,
     )
-    space.until("nobody hears anybody", hear_nobody(space), 60)
+    space.until("nobody hears anybody", hear_nobody(space), REAL_SECONDS)
     space.kubectl("exec", "redis", "--", "rm", "/tmp/away")
-    space.until("all hear each other again", hear_each_other(space), 60)
+    space.until("all hear each other again", hear_each_other(space), REAL_SECONDS)
     assert space.uids("ticks") == before
     assert space.status("ticks").get("restarts", 0) == 0
     end(space)

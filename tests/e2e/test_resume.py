@@ -71,7 +71,7 @@ def test_ppo_resumes_after_a_kill_and_after_delete_and_apply(space: Space, tmp_p
         later = until_saved(space, out / PPO, iteration + 40)
         assert until_progress(space, "resume", iteration)["envStep"] >= step
         # The pod must have ended before its newest checkpoint is known.
-        space.kubectl("delete", "-f", str(job), "--cascade=foreground")
+        space.kubectl("delete", "-f", str(job), "--cascade=foreground", timeout=REAL_SECONDS)
         last, path = newest(out / PPO)
         path.write_bytes(path.read_bytes()[:1000])
         (out / PPO / "ckpt/ckpt_best.pth.tar").unlink()

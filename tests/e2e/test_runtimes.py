@@ -166,7 +166,7 @@ import time
 from ding.framework import Parallel
 
 def main():
-    time.sleep(3)
+    time.sleep(7)
 
 if __name__ == "__main__":
     Parallel.runner(n_parallel_workers=1)(main)
@@ -177,7 +177,10 @@ def test_a_python_without_the_hook_is_named_in_the_message(
     space: Space,
 ) -> None:
     mount, volume = mounted("alone-code", "/code")
-    main = {**REAL, "command": ["python3", "-I", "/code/main.py"], **mount}
+    # The launcher looks 30 times for such a program. On a busy machine, the import of DI-engine
+    # alone can take more than 30 s, so the launcher looks every 3 s instead of every second.
+    env = [*REAL["env"], {"name": "DIJOB_NAP", "value": "3"}]
+    main = {**REAL, "env": env, "command": ["python3", "-I", "/code/main.py"], **mount}
     space.apply(config_map("alone-code", main_py=ALONE), job("alone", main, pod=volume, replicas=1))
     space.until_true("alone", "Succeeded", REAL_SECONDS)
     said = space.condition("alone", "LauncherBypassed")

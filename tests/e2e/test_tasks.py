@@ -110,6 +110,6 @@ def test_collectors_get_sigterm_when_the_learner_has_succeeded(space: Space) -> 
         assert space.status("learns")["succeededRanks"] == "0"
         space.until_left("learns", "learns-learner-0")
         space.until(
-            "all ends are seen", lambda: "" if len(exits(diary)) == 3 else str(exits(diary)), 10
+            "all ends are seen", lambda: "" if len(exits(diary)) == 3 else str(exits(diary)), 60
         )
     assert exits(diary) == {"learns-learner-0": 0, "learns-collector-0": 0, "learns-collector-1": 0}

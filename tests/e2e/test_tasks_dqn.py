@@ -13,6 +13,7 @@ import pytest
 import yaml
 from demo import TARGET
 from diary import exits, kept
+from identity import identities
 from jobs import EXAMPLES, REAL_SECONDS
 from space import MAIN, Body, Space, measured
 from volumes import volume
@@ -35,15 +36,22 @@ KEPT = re.compile(r"the policy of iteration (\d+) had a return of ([0-9.]+) in t
 
 @contextmanager
 def followed(space: Space, pod: str, log: Path) -> Iterator[None]:
-    """Record the log of the pod's main container, which would be deleted with the pod."""
+    """Record the log of the pod's main container, which would be deleted with the pod. The block
+    begins when kubectl has printed something: the pod may be deleted in the block.
+    """
     command = space.command("logs", "-f", pod, "-c", MAIN)
     with log.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file) as run:
         try:
+            space.until(
+                f"the log of {pod} is followed",
+                lambda: "" if log.stat().st_size else "nothing printed",
+                REAL_SECONDS,
+            )
             yield
         finally:
             # kubectl ends by itself when it has printed the log of a pod that has ended.
             with suppress(subprocess.TimeoutExpired):
-                run.wait(5)
+                run.wait(60)
             run.terminate()
 
 
@@ -94,7 +102,7 @@ def suspend(space: Space, folder: Path) -> int:
     space.until(
         "it is Suspended",
         lambda: "" if space.status(NAME)["phase"] == "Suspended" else "not yet",
-        10,
+        60,
     )
     return int(saved)
 
@@ -129,10 +137,17 @@ def learns_through_a_loss_and_a_suspension(space: Space, folder: Path) -> None:
     measured("iterations until a new policy has learned something", learned)
     before = {pod["metadata"]["name"]: pod["metadata"]["labels"] for pod in space.pods(NAME)}
     assert list(before) == NAMES
-    space.until("its learner has reported", lambda: lacking_progress(space, learned), 20)
+    space.until("its learner has reported", lambda: lacking_progress(space, learned), REAL_SECONDS)
 
+    evaluator = identities(space, NAME)[EVALUATOR]
     space.kubectl("delete", "pod", LEARNER)
     begun = until_goes_on(space, learned)
+    # Until the evaluator has restarted, its log shows what it saw before.
+    space.until(
+        "the evaluator has restarted",
+        lambda: "" if identities(space, NAME).get(EVALUATOR, evaluator) != evaluator else "not yet",
+        REAL_SECONDS,
+    )
     assert 0 <= until_learned(space) - begun <= SOON, evaluations(space.logs(EVALUATOR))
 
     saved = suspend(space, folder)
@@ -146,6 +161,7 @@ def learns_through_a_loss_and_a_suspension(space: Space, folder: Path) -> None:
         after = {pod["metadata"]["name"]: pod["metadata"]["labels"] for pod in space.pods(NAME)}
         assert after == before
         learns_to_the_end(space, saved, folder / "evaluator.log")
+        space.until("all ends are seen", lambda: " ".join(set(NAMES) - exits(diary).keys()), 60)
     status = space.status(NAME)
     assert status["suspendedSeconds"] >= 1
     assert (status.get("restarts", 0), status.get("renewals", 0)) == (0, 1)

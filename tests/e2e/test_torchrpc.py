@@ -54,15 +54,18 @@ from ding.framework.context import OnlineRLContext
 
 def main():
     with task.start(async_mode=False, ctx=OnlineRLContext()):
-        heard, me = set(), task.router.node_id
+        heard, done, me = set(), set(), task.router.node_id
         task.on("here", heard.add)
+        task.on("done", done.add)
         for _ in range(600):
             task.emit("here", me)
-            time.sleep(0.2)
             if heard == {0, 1}:
+                task.emit("done", me)
+            time.sleep(0.2)
+            if done == {0, 1}:  # no process leaves before the other one has heard it
                 break
         for _ in range(10):
-            task.emit("here", me)
+            task.emit("done", me)
             time.sleep(0.2)
         print("node", me, "of", sorted(task.router.labels), "has heard", sorted(heard))
 """

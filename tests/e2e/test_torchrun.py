@@ -113,7 +113,7 @@ def test_a_succeeded_rank_restarts_with_a_rank_that_fails_later(space: Space) ->
         TORCH_SECONDS,
     )
     before = space.uids("outlived")
-    space.kubectl("exec", "outlived-1", "-c", "di-container", "--", "touch", "/tmp/fail")
+    space.touch("outlived-1", "/tmp/fail")
     waited = space.until_true("outlived", "Succeeded", TORCH_SECONDS)
     measured(
         "seconds from a failure after rank 0's success until both have finished", f"{waited:.0f}"

@@ -134,4 +134,4 @@ def test_each_text_of_the_page_is_reported_by_a_real_job(space: Space, heading: 
     for act in AFTER.get(heading, ()):
         act(space)
     seen: set[str] = set()
-    space.until("each row of the page", lambda: unsaid(space, heading, seen), 120)
+    space.until("each row of the page", lambda: unsaid(space, heading, seen), 300)

@@ -60,7 +60,7 @@ def test_names_resolve_before_any_program_looks_them_up(space: Space) -> None:
         body["spec"]["service"] = "Always"
     space.apply(*NAMED.values())
     for name in NAMED:
-        space.until_true(name, "Running", 60)
+        space.until_true(name, "Running", 300)
         assert space.status(name).get("restarts", 0) == 0
 
 
@@ -81,7 +81,7 @@ def finalizer(space: Space, *what: str) -> None:
     space.kubectl("patch", *what, "--type=merge", f'-p={{"metadata":{{"finalizers":["{HOLD}"]}}}}')
 
 
-def until_said(space: Space, name: str, words: str, seconds: float = 30) -> None:
+def until_said(space: Space, name: str, words: str, seconds: float = 120) -> None:
     def problem() -> str:
         said = [one["message"] for one in space.status(name).get("conditions", ())]
         return "" if any(words in each for each in said) else f"{said} without {words!r}"
@@ -114,7 +114,7 @@ def test_a_deletion_in_the_foreground_waits_for_the_pods(space: Space) -> None:
     """Regression test for the report C17."""
     space.apply(shell("front", DEAF, pod={"terminationGracePeriodSeconds": 8}))
     space.until_true("front", "Running")
-    space.kubectl("delete", "dijob", "front", "--cascade=foreground", "--timeout=60s", timeout=70)
+    space.kubectl("delete", "dijob", "front", "--cascade=foreground", "--timeout=180s", timeout=190)
     assert space.names("front") == []
 
 
@@ -138,6 +138,6 @@ def test_the_status_of_a_job_held_by_a_finalizer_stays_correct(held: Space) -> N
         right = shown == ["Terminating", 0, 0] and HOLD in told and "no pods are left" in told
         return "" if right else json.dumps([shown, status.get("message")])
 
-    held.until("its figures are true and its finalizer is named", problem, 60)
-    held.until_true("fails", "Failed", 120)
+    held.until("its figures are true and its finalizer is named", problem, 180)
+    held.until_true("fails", "Failed", 300)
     assert held.status("fails")["restarts"] > 2

@@ -74,7 +74,7 @@ class Unpacked:
     def run(
         self, *command: str, user: str | None = None, only_writable: str = "", **env: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command with the image's environment, for 4 minutes at most. With `only_writable`,
+        """Run a command with the image's environment, for 15 minutes at most. With `only_writable`,
         only these folders are writable.
         """
         variables = [*self.config["Env"], *(f"{name}={value}" for name, value in env.items())]
@@ -85,7 +85,7 @@ class Unpacked:
             capture_output=True,
             text=True,
             check=False,
-            timeout=240,
+            timeout=900,
         )
 
 
