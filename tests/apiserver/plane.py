@@ -22,6 +22,9 @@ from space import JOB_LABEL, Api
 Body = dict[str, Any]
 # The namespace that kubectl uses by default.
 NAMESPACE = "default"
+# This bound only guards against hanging: most waits take a second or two on an idle machine. It is
+# less than a minute, because the operator's audit, once a minute, would hide a failed watch.
+GUARD_SECONDS = 50.0
 
 
 @dataclass(frozen=True)
@@ -85,12 +88,25 @@ class Plane:
         found = (one for one in status.get("conditions", ()) if one["type"] == kind)
         return next(found, {})
 
+    def make_namespace(self, name: str, labels: Mapping[str, str] | None = None) -> None:
+        """Create a namespace with its labels in one request, because admission plugins may know an
+        older version of it. Wait for its service account, without which pods are rejected.
+        """
+        meta = {"name": name, "labels": dict(labels or {})}
+        self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+        account = ("-n", name, "get", "serviceaccount", "default", "-o", "name")
+        self.until(
+            f"pods can be created in {name}",
+            lambda: self.kubectl(*account, "--ignore-not-found"),
+            lambda: None,
+        )
+
     def until(
         self,
         what: str,
         true: Callable[[], object],
         evidence: Callable[[], object],
-        seconds: float = 30,
+        seconds: float = GUARD_SECONDS,
     ) -> None:
         """Poll a condition. On failure, raise with the state and the end of the operator's log."""
 
@@ -100,7 +116,7 @@ class Plane:
         until_true(what, true, seconds, shown, PAUSE_SECONDS)
 
     def until_condition(
-        self, job: str, kind: str, status: str, *words: str, seconds: float = 30
+        self, job: str, kind: str, status: str, *words: str, seconds: float = GUARD_SECONDS
     ) -> None:
         """Wait until a condition has a status, and its reason or message contains all words."""
 
@@ -122,7 +138,9 @@ class Plane:
         others = [thing for thing in things if thing not in {*jobs, *nodes}]
         for group in (jobs + others, nodes):
             if group:
-                self.kubectl("delete", *group, "--ignore-not-found", "--wait=true", "--timeout=30s")
+                self.kubectl(
+                    "delete", *group, "--ignore-not-found", "--wait=true", "--timeout=100s"
+                )
             for name in [one.removeprefix("dijob/") for one in group if one in jobs]:
                 self.until_no_pods(name)
 

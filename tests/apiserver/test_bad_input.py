@@ -176,6 +176,8 @@ def test_reported(plane: Plane, untouched: str, row: Reported) -> None:
     ]
     try:
         for body in row.before:
+            # The Service of an earlier job with this name may still be there.
+            until_absent(plane, body["kind"], body["metadata"]["name"])
             plane.apply(body)
         # Kubernetes may change objects of other owners (a pod that starts), but the operator must
         # not.
@@ -197,6 +199,10 @@ def test_reported(plane: Plane, untouched: str, row: Reported) -> None:
             plane.until_condition("bad", *row.healed, seconds=90)
     finally:
         plane.remove(f"dijob/{row.body['metadata']['name']}", *things)
+
+
+def until_absent(plane: Plane, kind: str, name: str) -> None:
+    plane.until(f"no {kind} {name}", lambda: not plane.get(kind, name), lambda: None)
 
 
 def _identity(plane: Plane, body: Body) -> tuple[str, Body, Body]:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.apiserver
 
 EXIT = "test.dijob/exit"
 # The disruption controller needs a moment, and the job restarts a rank in its pod.
-SECONDS = 40
+SECONDS = 100
 TASK_LABEL = "diengine/task-name"
 
 
@@ -79,7 +79,7 @@ def until_computed(plane: Plane, name: str, count: int) -> None:
         plane.kubectl("annotate", "pdb", name, f"now={time.monotonic()}", "--overwrite")
         return allowed(plane, name) == count
 
-    plane.until(f"budget {name} allows {count}", computed, lambda: plane.get("pdb", name), 70)
+    plane.until(f"budget {name} allows {count}", computed, lambda: plane.get("pdb", name), SECONDS)
 
 
 def evict(plane: Plane, pod: str) -> Said:
@@ -269,7 +269,7 @@ def test_kubectl_drain_moves_the_collectors_and_waits_for_the_learner(
         options = ("--ignore-daemonsets", "--delete-emptydir-data", f"--timeout={seconds}s")
         return plane.ask("drain", node, *options, *more)
 
-    said = drain(60, "--pod-selector", f"{JOB_LABEL}={name},{TASK_LABEL}=collector")
+    said = drain(100, "--pod-selector", f"{JOB_LABEL}={name},{TASK_LABEL}=collector")
     assert said.ok, said.text
     said = drain(10)
     assert not said.ok, said.text
@@ -279,5 +279,5 @@ def test_kubectl_drain_moves_the_collectors_and_waits_for_the_learner(
     # The user lets the learner go.
     allow = [{"op": "replace", "path": "/spec/tasks/0/disruptionBudget/maxUnavailable", "value": 1}]
     plane.kubectl("patch", "dijob", name, "--type=json", "-p", json.dumps(allow))
-    said = drain(60)
+    said = drain(100)
     assert said.ok, said.text

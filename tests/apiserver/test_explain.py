@@ -80,7 +80,7 @@ def test_a_job_that_exists_already(plane: Plane, running: str) -> None:
 
 
 def test_a_full_quota(plane: Plane) -> None:
-    plane.kubectl("create", "namespace", "small")
+    plane.make_namespace("small")
     plane.kubectl("-n", "small", "apply", "-f", "-", stdin=yaml.safe_dump(QUOTA))
     plane.until(
         "the quota is counted",
@@ -114,6 +114,9 @@ def guest(plane: Plane, tmp_path: Path) -> Iterator[Path]:
     plane.kubectl(
         "create", "rolebinding", "guest", "--role=guest", "--serviceaccount=default:guest"
     )
+    # RBAC uses a cache that follows a watch.
+    may = ("auth", "can-i", "create", "dijobs", "--as=system:serviceaccount:default:guest")
+    plane.until("the guest may create jobs", lambda: plane.ask(*may).ok, lambda: plane.ask(*may))
     token = plane.kubectl("create", "token", "guest")
     yield write_kubeconfig(plane.kubectl, token, tmp_path / "guest")
     plane.kubectl("delete", *names)
@@ -227,6 +230,21 @@ INSIDE: list[dict[str, Any]] = [
 ]
 
 
+# A pod whose admission looks up the classes and the limit range.
+PROBE = yaml.safe_dump(
+    {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "probe", "namespace": "needs"},
+        "spec": {
+            "priorityClassName": "team-high",
+            "runtimeClassName": "kata",
+            "containers": [{"name": "a", "image": "example/x"}],
+        },
+    }
+)
+
+
 @pytest.fixture
 def needs(plane: Plane) -> Iterator[Plane]:
     """Yield a cluster that has all objects of MISSING in the namespace `needs`."""
@@ -242,6 +260,13 @@ def needs(plane: Plane) -> Iterator[Plane]:
         ),
         lambda: plane.kubectl("-n", "needs", "get", "quota", "-o", "yaml"),
     )
+
+    def admitted() -> bool:
+        said = plane.ask("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=PROBE)
+        return said.ok and "300m" in said.text
+
+    # Admission plugins use caches, too.
+    plane.until("the API server applies all of them", admitted, lambda: None)
     yield plane
     names = [f"{one['kind']}/{one['metadata']['name']}" for one in OBJECTS[1:]]
     plane.kubectl("delete", *names)

@@ -59,7 +59,7 @@ PROBE: Body = {
 @pytest.fixture
 def namespaces(plane: Plane) -> Iterator[None]:
     for name in (STRICT, FREE):
-        plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        plane.make_namespace(name)
     try:
         yield
     finally:

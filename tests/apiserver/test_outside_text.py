@@ -74,10 +74,8 @@ def test_no_command_prints_control_sequences(plane: Plane, ended: str) -> None:
 
 def test_ranks_that_pod_security_rejects_are_one_group(plane: Plane) -> None:
     """X1, C49."""
-    plane.kubectl("create", "namespace", STRICT)
+    plane.make_namespace(STRICT, {"pod-security.kubernetes.io/enforce": "restricted"})
     try:
-        label = "pod-security.kubernetes.io/enforce=restricted"
-        plane.kubectl("label", "namespace", STRICT, label)
         body = job("six", service="Auto", minReplicas=6, maxReplicas=6)
         body["metadata"]["namespace"] = STRICT
         plane.apply(body)

@@ -25,7 +25,7 @@ from ports import free_port
 pytestmark = pytest.mark.apiserver
 
 NAME = "measured"
-SECONDS = 30
+SECONDS = 100
 (GROUP,) = yaml.safe_load(ALERTS.read_text())["groups"]
 ALERT_NAMES = [rule["alert"] for rule in GROUP["rules"]]
 

@@ -215,6 +215,7 @@ def test_a_second_release_for_the_whole_cluster_is_rejected(lab: Lab) -> None:
 
 def test_a_crd_applied_by_hand_can_be_transferred_or_kept(lab: Lab) -> None:
     lab.kubectl("apply", "--server-side", "-f", str(ROOT / "crds/dijob.yaml"))
+    until_established(lab.kubectl, CRD)  # the apiserver writes its status a moment later
     install(lab, "--set", "crds.install=false")
     lab.helm("uninstall", "dijob", "-n", HOME, "--wait")
     sentence = refused(lab, "dijob", HOME)

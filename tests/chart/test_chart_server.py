@@ -201,7 +201,7 @@ def test_reports_are_stored_in_the_status_and_kept(served: Served) -> None:
     until(
         "the line is written",
         lambda: "" if served.status("one").get("progress") else "no progress",
-        10,
+        60,
     )
     profiling = {"cpu": {"0": 0.5}, "deep": [1, {"a": "b"}]}
     assert served.ask("POST", f"job/{uid}/profilings", token, profiling)[0] == 200

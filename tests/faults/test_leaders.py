@@ -8,13 +8,16 @@ from pathlib import Path
 
 import pytest
 from cluster import Cluster
+from faults.lab.audit import Write
 from faults.lab.exchange import Fault
 from faults.lab.lane import Lane
-from faults.lab.pair import SILENT_SECONDS, TOLD_SECONDS, Pair, all_run, paired, start_until
+from faults.lab.pair import SILENT_SECONDS, Pair, all_run, paired, start_until
 from faults.lab.waits import SOON, renewed, running
 
 pytestmark = pytest.mark.apiserver
 
+# The bound of docs/operations.md for this test, because the machine may be busy.
+BUSY_TOLD_SECONDS = 3.0
 # The faults of `make test`: the request after which each begins. The others run in `make long`.
 FAULTS = {("stopped", 30), ("cut off", 60)}
 
@@ -27,7 +30,7 @@ async def pair(lane: Lane, plane: Cluster, tmp_path: Path) -> AsyncIterator[Pair
 
 @pytest.mark.parametrize(
     ("which", "seconds"),
-    [(signal.SIGKILL, SILENT_SECONDS), (signal.SIGTERM, TOLD_SECONDS)],
+    [(signal.SIGKILL, SILENT_SECONDS), (signal.SIGTERM, BUSY_TOLD_SECONDS)],
     ids=["kill -9", "SIGTERM"],
 )
 async def test_a_standby_takes_over(pair: Pair, which: signal.Signals, seconds: float) -> None:
@@ -65,7 +68,7 @@ async def test_late_writes_of_a_former_leader_have_no_effect(
     await start_until(pair, number, begin)
     pair.lane.operator = pair.b
     try:
-        took = await pair.until_acts("b", SILENT_SECONDS + 2)
+        took = await pair.until_acts("b", SOON)
         await all_run(pair)
     finally:
         back = time.time()
@@ -74,12 +77,19 @@ async def test_late_writes_of_a_former_leader_have_no_effect(
     async def goes_on() -> str:
         return "" if pair.a.died() else "it goes on"
 
-    await pair.lane.until("the end of the one before", goes_on, 10)
-    refused = [write for write in pair.refused("a", back) if write.kind != "leases"]
+    def late() -> list[Write]:
+        return [write for write in pair.refused("a", back) if write.kind != "leases"]
+
+    async def none_late() -> str:
+        # Otherwise there are no late writes, and the test proves nothing. The proxy may still have
+        # them when the operator has ended.
+        return "" if late() or fault == "stopped" else "no late writes"
+
+    await pair.lane.until("the end of the one before", goes_on, SOON)
+    await pair.lane.until("late writes", none_late, SOON)
+    refused = late()
     print(f"MEASURED seconds until the other operator acts: {took:.1f}; refused: {len(refused)}")
     assert pair.with_effect("a", back) == []
-    # Otherwise there were no late writes, and the test proves nothing.
-    assert refused or fault == "stopped"
     await all_run(pair)
     assert await pair.holder() == "b"
 

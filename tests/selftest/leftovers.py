@@ -30,7 +30,7 @@ def until_as(before: dict[str, object]) -> None:
             f"{key}: {before[key]} became {now[key]}" for key in before if now[key] != before[key]
         )
 
-    until("all as before", differs, 10)
+    until("all as before", differs, 60)
 
 
 def clusters() -> list[str]:

@@ -186,7 +186,7 @@ def begin_up(name: str, started: str) -> subprocess.Popen[bytes]:
 def test_ctrl_c_during_up_leaves_nothing(before: dict[str, object], started: str) -> None:
     with begin_up(NAME, started) as command:
         command.send_signal(signal.SIGINT)
-        assert command.wait(60) == 130
+        assert command.wait(200) == 130
     until_as(before)
 
 

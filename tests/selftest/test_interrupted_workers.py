@@ -53,7 +53,7 @@ def test_an_interrupted_run_removes_the_clusters_of_its_workers(
         up = [place for place in places if "kube-apiserver" in recorded(place)]
         return "" if up == places else f"up: {up}"
 
-    until("both workers have started a control plane", not_up, 60)
+    until("both workers have started a control plane", not_up, 200)
     run.send_signal(number)
-    assert run.wait(60) == pytest.ExitCode.INTERRUPTED, (tmp_path / "output").read_text()
+    assert run.wait(200) == pytest.ExitCode.INTERRUPTED, (tmp_path / "output").read_text()
     assert [place for place in places if place.exists()] == []

@@ -99,6 +99,8 @@ async def undisturbed(lane: Lane, scenario: Scenario) -> tuple[int, Json] | None
     await scenario.prepare(lane, job)
     before = len(lane.proxy.writes)
     await scenario.trigger(lane, job)
+    # A phase that begins with a running job may not have begun yet.
+    await lane.until(f"all pods of {job}", partial(fewer, lane, job, scenario.added))
     await lane.reaches(job, scenario.phase)
     await quiet(lane)
     if scenario.phase == "Running" and await unready(lane, job):
@@ -114,6 +116,12 @@ async def undisturbed(lane: Lane, scenario: Scenario) -> tuple[int, Json] | None
         assert lane.census.of(job) == scenario.added, f"{lane.census.added}; {lane.evidence()}"
     await lane.remove(job)
     return None if moved else (count, state)
+
+
+async def fewer(lane: Lane, job: str, count: int) -> str:
+    """Return how many pods of a job were created if they are fewer than `count`, or ""."""
+    made = lane.census.of(job)
+    return "" if made >= count else f"{made} of {count} pods"
 
 
 async def unready(lane: Lane, job: str) -> str:

@@ -44,6 +44,8 @@ async def renewed(lane: Lane, job: str, seconds: float = SOON) -> float:
         ready = next(
             (c["status"] for c in status.get("conditions", ()) if c["type"] == "PeersReady"), ""
         )
+        # The operator writes the number of ready ranks up to some seconds later.
+        counted = (status.get("replicas"), status.get("readyReplicas")) == (4, 4)
         right = (status.get("phase"), status.get("listNumber"), ready, lane.census.of(job)) == (
             "Running",
             2,
@@ -52,9 +54,10 @@ async def renewed(lane: Lane, job: str, seconds: float = SOON) -> float:
         )
         said = (
             f"{status.get('phase')}, list {status.get('listNumber')}, {starts},"
+            f" {status.get('readyReplicas')} ready,"
             f" {lane.census.added}, {lane.census.moved}"
         )
-        return "" if right and again else said
+        return "" if right and again and counted else said
 
     return await lane.until(f"{job} renewed", missing, seconds)
 
