@@ -107,7 +107,7 @@ class Box:
         when no process holds the pipes.
         """
         process = self.start(command, **env)
-        out, _ = process.communicate(stdin, timeout=20)
+        out, _ = process.communicate(stdin, timeout=60)
         return process.returncode, out, self.err()
 
     def err(self) -> str:

@@ -49,7 +49,7 @@ def box(launcher: Path) -> Iterator[Box]:
     subprocess.run([launcher, "install"], env={"DIJOB_BIN_DIR": str(box.bin)}, check=True)
     yield box
     try:
-        until("every process of the test has ended", lambda: str(box.alive() or ""), 20, pause=0.01)
+        until("every process of the test has ended", lambda: str(box.alive() or ""), 60, pause=0.01)
     finally:
         for pid in box.alive():
             with suppress(ProcessLookupError):

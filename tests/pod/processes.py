@@ -15,6 +15,8 @@ from pod.boxes import PID_NAMESPACE
 
 # How long to wait for an observation, and the pause between two attempts (in seconds).
 LOOK_SECONDS, TRY_SECONDS = 60.0, 0.005
+# How long a process may take to end. A test whose program hangs fails after this time.
+END_SECONDS = 60.0
 WHERE = pytest.mark.parametrize("namespace", [[], PID_NAMESPACE], ids=["child", "PID-1"])
 # Prints the signals that it receives, one per line, and ends after the first TERM, like a program
 # that saves its state. It uses sigwait rather than handlers with a sleep, because Python notices a
@@ -72,7 +74,7 @@ def line(process: subprocess.Popen[str], seconds: float = 60.0) -> str:
 
 def end(process: subprocess.Popen[str]) -> tuple[int, list[str]]:
     """Close stdin, wait until the process ends, and return its exit code and remaining output."""
-    out, _ = process.communicate(timeout=10)
+    out, _ = process.communicate(timeout=END_SECONDS)
     return process.returncode, out.splitlines()
 
 
@@ -84,9 +86,10 @@ def writer(pipe: Path) -> int | None:
         return None
 
 
-def answer(pipe: Path, texts: Sequence[str]) -> None:
+def answer(pipe: Path, texts: Sequence[str], *, removed: bool = True) -> None:
     """Write each text to a reader of the pipe, the next one only when the last has been read. The
-    pipe is removed with the last text, so that no reader blocks on it.
+    pipe is removed with the last text, so that no reader blocks on it. If it is not to be removed,
+    the next reader blocks.
     """
 
     def nobody_reads() -> bool:
@@ -96,11 +99,12 @@ def answer(pipe: Path, texts: Sequence[str]) -> None:
 
     for left, text in zip(reversed(range(len(texts))), texts, strict=True):
         end = until_true("somebody looks", lambda: writer(pipe) or 0)
-        if not left:
+        last = removed and not left
+        if last:
             pipe.unlink()
         os.write(end, text.encode())
         os.close(end)
-        if left:
+        if not last:
             # Each attempt wakes the reader, which then sleeps for 20 ms. With growing pauses, as in
             # until_true, an attempt would always be followed by the next read.
             wait = Wait("the look is over", LOOK_SECONDS, None, TRY_SECONDS)

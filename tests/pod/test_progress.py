@@ -33,14 +33,22 @@ dijob_runtime.report(iteration=9)
 """
 
 
+# A thread reports progress once the main thread is in its sixth line.
 HANGING = """
-import threading, dijob_runtime
+import sys, threading, time, dijob_runtime
 
 def hang(lock):
-    dijob_runtime.report(iteration=7)
     lock.acquire()
     lock.acquire()
 
+def report(main):
+    at = None
+    while at is None or (at.f_code, at.f_lineno) != (hang.__code__, 6):
+        time.sleep(0.01)
+        at = sys._current_frames()[main]
+    dijob_runtime.report(iteration=7)
+
+threading.Thread(target=report, args=[threading.get_ident()], daemon=True).start()
 hang(threading.Lock())
 """
 
@@ -110,7 +118,7 @@ async def test_a_program_that_hangs_shows_where_it_is(box: Box) -> None:
         await until(lambda: launchers.progress_of(pod, NOW).stack is not None)
         after = launchers.progress_of(pod, NOW)
         assert after.moved == pytest.approx(before.moved, abs=timedelta(seconds=60))
-        assert shorten_stack(after.stack or "") == "hang (<string>:7) < <module> (<string>:9)"
+        assert shorten_stack(after.stack or "") == "hang (<string>:6) < <module> (<string>:16)"
         # The program goes on: it still waits for the lock.
         assert process.poll() is None
         process.terminate()

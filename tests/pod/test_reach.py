@@ -2,7 +2,6 @@
 hangs.
 """
 
-import os
 import signal
 import socket
 import threading
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from cluster.waiting import until_true
 from pod.boxes import FARAWAY, JOB, NET_NAMESPACE, SEED, Box
+from ports import free_port
 
 
 @contextmanager
@@ -29,7 +29,8 @@ def listeners(count: int) -> Iterator[tuple[int, list[int]]]:
             seen.append(port)
 
     servers = [socket.socket() for _ in range(count)]
-    for first in range(20000 + os.getpid() % 10000, 32000):
+    while True:
+        first = free_port()
         try:
             for i, server in enumerate(servers):
                 server.bind(("", first + i))

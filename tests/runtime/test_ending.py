@@ -15,8 +15,9 @@ from dijob_runtime.hook.parallel import _with_exit_code
 
 RUNTIME = Path(__file__).parents[2] / "images/dijob-runtime"
 # Each worker starts a new Python process.
-START_SECONDS = 30
-END_SECONDS = 3
+START_SECONDS = 60
+# A program that does not end would run for longer.
+END_SECONDS = 30
 
 # A worker ends only when its parent has received its result (mpire/worker.py, run).
 MPIRE = """
@@ -40,8 +41,9 @@ class AbstractWorker(multiprocessing.get_context("spawn").Process):
         self._set_signal_handlers()
         try:
             if os.environ.get("MODE") == "before the program":
-                print("begun", flush=True)
-                time.sleep(0.5)
+                # With one write, so that the lines of two workers are not mixed.
+                os.write(1, b"begun\\n")
+                time.sleep(60)
             self.map_params.func(*self.args)
         except (Exception, SystemExit):
             pass
@@ -104,7 +106,8 @@ ending.STUCK_SECONDS = ending.LEAVE_SECONDS = 0.5
 
 
 def say(text):
-    print(text, flush=True)
+    # A signal handler must not print while the main thread does.
+    os.write(1, f"{text}\\n".encode())
 
 
 def own(*_):

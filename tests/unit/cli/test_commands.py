@@ -19,6 +19,7 @@ from dijob.cli.main import group
 from dijob.cli.options import DURATION
 from dijob.client import Job
 from manifests import dijob
+from speed import allowed
 from unit.client.kubelets import kubelets
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
@@ -50,7 +51,7 @@ def test_the_table_is_in_the_programs_help() -> None:
 def test_help_is_there_at_once(name: str) -> None:
     """CPU time is measured, because other programs use the machine as well."""
     took = sorted(cpu_seconds("-m", "dijob.cli.main", name, "--help") for _ in range(5))
-    assert took[2] < 0.4, took
+    assert took[2] < allowed(0.4), took
 
 
 def cpu_seconds(*argv: str) -> float:

@@ -37,6 +37,8 @@ class Kubelets:
 
     def __init__(self) -> None:
         self.version = 1
+        self._states: dict[int, dict[str, Body]] = {}
+        """The objects by version and path."""
         self.job: Body | None = dijob("test", {"image": "x"}, replicas=2)
         self.job["metadata"] |= {"namespace": "default", "uid": "job", "resourceVersion": "1"}
         self.pods: dict[str, Body] = {}
@@ -57,6 +59,7 @@ class Kubelets:
 
     async def change(self) -> None:
         self.version += 1
+        self._states[self.version] = {path: self._copy(path) for path in (JOBS, PODS)}
         async with self.changed:
             self.changed.notify_all()
 
@@ -109,7 +112,9 @@ class Kubelets:
         await self.change()
 
     async def objects(self, request: web.Request) -> web.StreamResponse:
-        """Serve a list, or a watch that sends all objects again after each change."""
+        """Serve a list, or a watch that sends all objects again after each change, and those that
+        were deleted since the version of the request.
+        """
         if request.path in self.forbidden:
             message = f'events is forbidden: User "u" cannot list {request.path}'
             return web.json_response({"message": message, "reason": "Forbidden"}, status=403)
@@ -194,9 +199,10 @@ class Kubelets:
     async def _watch(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
-        before: dict[str, Body] = {}
+        since = int(request.query.get("resourceVersion") or 0)
+        before: Body = self._states.get(since, {}).get(request.path, {})
         while True:
-            version, now = self.version, json.loads(json.dumps(self._now(request.path)))
+            version, now = self.version, self._copy(request.path)
             gone = [("DELETED", before[name]) for name in before.keys() - now.keys()]
             for kind, body in [*gone, *(("MODIFIED", body) for body in now.values())]:
                 body["metadata"]["resourceVersion"] = str(version)
@@ -208,6 +214,10 @@ class Kubelets:
     async def _after(self, version: int) -> None:
         async with self.changed:
             await self.changed.wait_for(lambda: self.version > version)
+
+    def _copy(self, path: str) -> Body:
+        found: Body = json.loads(json.dumps(self._now(path)))
+        return found
 
     def _now(self, path: str) -> dict[str, Body]:
         if path == EVENTS:

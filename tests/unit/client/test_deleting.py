@@ -29,7 +29,7 @@ async def test_delete_waits_until_the_jobs_own_pods_are_gone(
     made, client = world
     made.job = None
     with pytest.raises(TimedOut, match=r"these pods are still running: test-1$"):
-        await until_gone(client.connection, JOB, 0.5)
+        await until_gone(client.connection, JOB, 2)  # long enough to list the pods
     waiting = asyncio.create_task(until_gone(client.connection, JOB, 30))
     await made.remove(1)
     await waiting

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
+from cluster.waiting import until_true_async
 from dijob.client import AsyncClient, Line, LogOptions, Unreachable, logs
 from dijob.client.logs import merge_by_time
 from dijob.client.retrying import Retries
+from dijob.client.watching import Objects
 from unit.client.kubelets import Kubelets, kubelets
 
 
@@ -56,9 +58,17 @@ class Reader:
 
 
 async def test_a_followed_log_continues_over_restarts_and_recreated_pods(
-    world: tuple[Kubelets, AsyncClient],
+    world: tuple[Kubelets, AsyncClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, client = world
+    take, known = logs.Follower._take, set[str]()
+
+    async def noted(self: logs.Follower, found: Objects) -> None:
+        await take(self, found)
+        known.clear()
+        known.update(found)
+
+    monkeypatch.setattr(logs.Follower, "_take", noted)
     await made.start(0)
     await made.start(1)
     reader = Reader(client, LogOptions(follow=True))
@@ -70,6 +80,8 @@ async def test_a_followed_log_continues_over_restarts_and_recreated_pods(
     await made.say(1, 12, "one again")
     await reader.until(3)
     await made.remove(1)
+    # Pods are read by name. Before this, the log of the new pod would also be that of the old one.
+    await until_true_async("the client has noticed it", lambda: "test-1" not in known)
     await made.start(1, uid="new")
     await made.say(1, 13, "one anew")
     await reader.until(4)

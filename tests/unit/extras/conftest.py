@@ -40,4 +40,4 @@ def run(tmp_path: Path) -> Iterator[Any]:
         process.wait()
         process.stdout.close()  # type: ignore[union-attr]
         process.stderr.close()  # type: ignore[union-attr]
-    until("no process is left", lambda: str(alive(tmp_path) or ""), 5)
+    until("no process is left", lambda: str(alive(tmp_path) or ""), 30)

@@ -38,5 +38,5 @@ def alive(mark: Path) -> list[str]:
 
 
 def finished(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)  # a run that hangs fails after this time
     return process.returncode, out, err

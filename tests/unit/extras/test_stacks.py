@@ -333,11 +333,11 @@ async def test_each_pod_gets_its_own_stacks_container(tmp_path: Path) -> None:
 async def test_a_stacks_container_that_does_not_finish_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(take, "_SECONDS", 0.3)
+    monkeypatch.setattr(take, "_SECONDS", 2.0)  # long enough to see its state
     async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
         await made.start(0)
         found = await looks(client)
-    assert found[0].problem == f"the container {WANTED.name} did not finish within 0 s (waiting)"
+    assert found[0].problem == f"the container {WANTED.name} did not finish within 2 s (waiting)"
 
 
 def test_doctor_reports_stacks_last_and_as_data() -> None:

@@ -207,7 +207,9 @@ async def test_a_log_is_followed_until_the_job_ends(world: tuple[Kubelets, Async
         assert [line["text"] for line in lines] == ["bye"]
         assert await until(messages, "end", lambda data: True) == {"sentence": "the log has ended"}
     async with aclosing(Hub(client).log("default", "test", None)) as messages:
-        lines = await until(messages, "lines", lambda data: True)
+        lines = list[Any]()
+        while len(lines) < 3:  # they need not come in one message
+            lines += await until(messages, "lines", lambda data: True)
         assert [line["text"] for line in lines] == ["not this one", "hello", "bye"]
     async with aclosing(Hub(client).text("default", "test", None)) as pieces:
         text = "".join([piece async for piece in pieces])

@@ -12,6 +12,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from cluster.waiting import until_true_async
 from dijob.controller import metrics
+from dijob.core import pace
 from dijob.core.pace import FIRST_WINDOW
 from dijob.kube import api as api_module
 from dijob.kube.api import Api, RequestError, Stream
@@ -33,8 +34,11 @@ async def server() -> AsyncIterator[tuple[Server, str]]:
 
 
 @pytest.fixture
-async def api(server: tuple[Server, str], tmp_path: Path) -> AsyncIterator[Api]:
-    """Connect with a kubeconfig, as outside a cluster."""
+async def api(
+    server: tuple[Server, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Api]:
+    """Connect with a kubeconfig, as outside a cluster. No write counts as slow."""
+    monkeypatch.setattr(pace, "SLOW_SECONDS", BOUND_SECONDS)
     config = {
         "apiVersion": "v1",
         "kind": "Config",

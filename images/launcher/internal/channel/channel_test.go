@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"dijob-launcher/internal/env/envtest"
@@ -40,6 +41,47 @@ func open(t *testing.T) (*operator, *Channel) {
 	})
 	o := &operator{t: t, server: server}
 	c := Open()
+	// Otherwise it could connect to the operator of a later test that has the same port.
+	t.Cleanup(c.Close)
+	o.accept()
+	return o, c
+}
+
+// pipes is a network without a kernel, so that the tests that measure time can use the simulated clock.
+type pipes struct {
+	net.Listener
+	links chan net.Conn
+}
+
+func (p *pipes) Accept() (net.Conn, error) { return <-p.links, nil }
+
+// simulated returns an operator and a channel that are connected by pipes. It must be called with the simulated clock, and the
+// channel must be closed in the end.
+func simulated(t *testing.T, config Config) (*operator, *Channel) {
+	t.Helper()
+	network, ended := &pipes{links: make(chan net.Conn)}, make(chan struct{})
+	config.Key, config.State = key, Waiting
+	config.Keep = func(map[string]string, []byte) {}
+	config.Dial = func() (net.Conn, error) {
+		near, far := net.Pipe()
+		select {
+		case network.links <- far:
+			return near, nil
+		case <-ended:
+			return nil, net.ErrClosed
+		}
+	}
+	if config.Refused == nil {
+		config.Refused = func(error) {}
+	}
+	if config.Lost == nil {
+		config.Lost = func(error) {}
+	}
+	o, c := &operator{t: t, server: network}, New(config)
+	t.Cleanup(func() {
+		c.Close()
+		close(ended)
+	})
 	o.accept()
 	return o, c
 }
@@ -144,6 +186,10 @@ func TestProgressIsSentAtMostEveryFewSecondsAndWithEachOtherReport(t *testing.T)
 		t.Errorf("%+v", got)
 	}
 	// The same progress is not sent again. Newer progress waits, and comes with the next report.
+	// (Here, the interval does not pass, however slow the machine is.)
+	c.lock.Lock()
+	c.sentAt = time.Now().Add(time.Hour)
+	c.lock.Unlock()
 	for iteration := range int64(5) {
 		c.ReportProgress(count(1 + iteration))
 	}
@@ -159,19 +205,22 @@ func TestProgressIsSentAtMostEveryFewSecondsAndWithEachOtherReport(t *testing.T)
 }
 
 func TestAfterALostConnectionTheLauncherSaysWhatItHas(t *testing.T) {
-	o, c := open(t)
-	o.answers(key, o.receives().Nonce, `{"list-number": "1"}`)
-	<-c.Changed()
-	c.Report(Ready)
-	o.link.Close()
-	began := time.Now()
-	o.accept()
-	if got := o.receives(); got.State != Ready || got.Has["list-number"] != "1" {
-		t.Errorf("%+v", got)
-	}
-	if waited := time.Since(began); waited > time.Second {
-		t.Errorf("it took %s", waited)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		o, c := simulated(t, Config{})
+		o.answers(key, o.receives().Nonce, `{"list-number": "1"}`)
+		o.receives()
+		go c.Report(Ready)
+		o.receives()
+		o.link.Close()
+		began := time.Now()
+		o.accept()
+		if got := o.receives(); got.State != Ready || got.Has["list-number"] != "1" {
+			t.Errorf("%+v", got)
+		}
+		if waited := time.Since(began); waited > time.Second {
+			t.Errorf("it took %s", waited)
+		}
+	})
 }
 
 // Any pod could send these responses to this one.
@@ -198,56 +247,58 @@ func TestAForgedResponseIsIgnored(t *testing.T) {
 
 // The operator's view of the pods may be outdated at first, and then it does not know the key of a new pod.
 func TestARefusedLauncherTriesAgainSoon(t *testing.T) {
-	o, _ := open(t)
-	for range 2 {
+	synctest.Test(t, func(t *testing.T) {
+		o, _ := simulated(t, Config{})
+		for range 2 {
+			o.receives()
+			fmt.Fprint(o.link, "HTTP/1.1 403 Refused\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+			refused := time.Now()
+			o.accept()
+			if waited := time.Since(refused); waited < shortestRefusal/2 || waited > 2*time.Second {
+				t.Errorf("it took %s", waited)
+			}
+		}
 		o.receives()
-		fmt.Fprint(o.link, "HTTP/1.1 403 Refused\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-		o.server.(*net.TCPListener).SetDeadline(time.Now().Add(4 * time.Second))
-		o.accept()
-	}
-	o.receives()
+	})
 }
 
 func TestAStandbyIsAskedAgainSoon(t *testing.T) {
-	o, _ := open(t)
-	began := time.Now()
-	for range 3 {
+	synctest.Test(t, func(t *testing.T) {
+		o, _ := simulated(t, Config{})
+		began := time.Now()
+		for range 3 {
+			o.receives()
+			fmt.Fprint(o.link, "HTTP/1.1 503 Refused\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+			o.accept()
+		}
 		o.receives()
-		fmt.Fprint(o.link, "HTTP/1.1 503 Refused\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-		o.accept()
-	}
-	o.receives()
-	if waited := time.Since(began); waited > 2*time.Second {
-		t.Errorf("it took %s", waited)
-	}
+		if waited := time.Since(began); waited > time.Second {
+			t.Errorf("it took %s", waited)
+		}
+	})
 }
 
 func TestAMissingConnectionIsReportedWithItsReasonOnceItLasts(t *testing.T) {
-	server, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	refused := &operator{t: t, server: server}
-	lost := make(chan error, 1)
-	began := time.Now()
-	c := New(Config{
-		Dial: func() (net.Conn, error) { return net.Dial("tcp", server.Addr().String()) },
-		Lost: func(err error) { lost <- err },
-	})
-	defer c.Close()
-	for {
-		refused.accept()
-		fmt.Fprint(refused.link, "HTTP/1.1 503 this replica is a standby\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-		select {
-		case err := <-lost:
-			if waited := time.Since(began); waited < lostAfter || err.Error() != "HTTP status 503 this replica is a standby" {
-				t.Errorf("after %s: %v", waited, err)
+	synctest.Test(t, func(t *testing.T) {
+		lost := make(chan error, 1)
+		began := time.Now()
+		o, _ := simulated(t, Config{Lost: func(err error) { lost <- err }})
+		for {
+			o.receives()
+			fmt.Fprint(o.link, "HTTP/1.1 503 this replica is a standby\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+			synctest.Wait()
+			select {
+			case err := <-lost:
+				waited := time.Since(began)
+				if waited < lostAfter || waited > lostAfter+longestPause || err.Error() != "HTTP status 503 this replica is a standby" {
+					t.Errorf("after %s: %v", waited, err)
+				}
+				return
+			default:
 			}
-			return
-		default:
+			o.accept()
 		}
-	}
+	})
 }
 
 func TestTheNextLauncherOfAContainerKnowsTheNewestResponse(t *testing.T) {

@@ -232,9 +232,11 @@ func TestOpensForItsOwnAddress(t *testing.T) {
 			p := newPod(t, nil)
 			p.lists(t, row.list)
 			w := &waiting{rank: row.rank, address: row.ip, out: &p.said}
-			if err := w.wait(); err != nil {
-				t.Error(err)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				if err := w.wait(); err != nil {
+					t.Error(err)
+				}
+			})
 			if want := fmt.Sprintf("dijob gate: open after 0 s: the address of rank %d is %s\n", row.rank, row.ip); p.said.String() != want {
 				t.Errorf("said %q", p.said.String())
 			}

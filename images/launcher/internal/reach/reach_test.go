@@ -3,15 +3,19 @@ package reach
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"dijob-launcher/internal/env"
 	"dijob-launcher/internal/env/envtest"
 )
 
@@ -100,7 +104,16 @@ func TestInvalidArgumentsAreRejected(t *testing.T) {
 
 // server accepts connections on the loopback device, sends each this answer, and counts them.
 func server(t *testing.T, answer string) (port string, seen *atomic.Int32) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, socket := boundPort(t)
+	return port, serve(t, socket, answer)
+}
+
+// serve listens with a socket, and does what server does.
+func serve(t *testing.T, socket *os.File, answer string) (seen *atomic.Int32) {
+	if err := syscall.Listen(int(socket.Fd()), 16); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.FileListener(socket)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,19 +133,32 @@ func server(t *testing.T, answer string) (port string, seen *atomic.Int32) {
 			link.Close()
 		}
 	}()
-	_, port, _ = net.SplitHostPort(listener.Addr().String())
-	return port, seen
+	return seen
 }
 
-// closedPort returns a port of the loopback device on which nothing listens.
+// closedPort returns a port of the loopback device on which nothing listens. A socket keeps the port until the test ends, so
+// that no other program gets it.
 func closedPort(t *testing.T) string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, _ := boundPort(t)
+	return port
+}
+
+// boundPort returns a port of the loopback device, and its socket, which does not listen yet.
+func boundPort(t *testing.T) (port string, socket *os.File) {
+	made, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	return port
+	socket = os.NewFile(uintptr(made), "socket")
+	t.Cleanup(func() { socket.Close() })
+	if err := syscall.Bind(made, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	address, err := syscall.Getsockname(made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strconv.Itoa(address.(*syscall.SockaddrInet4).Port), socket
 }
 
 func TestEachTargetIsTriedOnce(t *testing.T) {
@@ -166,49 +192,45 @@ func TestARedisServerMustAnswerPing(t *testing.T) {
 		"closed":                               "Connection refused",
 	} {
 		t.Run(answer, func(t *testing.T) {
-			envtest.New(t)
-			t.Setenv("DI_RANK", "0")
-			if want != "" {
-				t.Setenv("DIJOB_REACH_SECONDS", "0.1")
-			}
 			port := closedPort(t)
 			if answer != "closed" {
 				port, _ = server(t, answer)
 			}
-			err := Check(RedisTargets("127.0.0.1", port))
-			if want == "" {
-				if err != nil {
-					t.Error(err)
-				}
-				return
-			}
-			full := "rank 0 cannot reach Redis (127.0.0.1: " + want + "). Gave up after 0.1 s, because the job would hang" +
-				" otherwise. Check the Redis server (spec.messageQueue)"
+			err := RedisTargets("127.0.0.1", port)[0].connect(time.Minute)
 			// A server that closes at once may reset the connection before the answer is read.
-			if err == nil || err.Error() != full && !(answer == "" && strings.Contains(err.Error(), "Redis (127.0.0.1: ")) {
+			if (err == nil) != (want == "") || err != nil && err.Error() != want && answer != "" {
 				t.Error(err)
 			}
 		})
 	}
 }
 
+func TestAnUnreachableRedisServerIsNamedWithTheReason(t *testing.T) {
+	envtest.New(t)
+	envtest.Sets(t, map[string]string{"DI_RANK": "0", "DIJOB_REACH_SECONDS": "0.1"})
+	want := "rank 0 cannot reach Redis (127.0.0.1: Connection refused). Gave up after 0.1 s, because the job would hang" +
+		" otherwise. Check the Redis server (spec.messageQueue)"
+	if err := Check(RedisTargets("127.0.0.1", closedPort(t))); err == nil || err.Error() != want {
+		t.Error(err)
+	}
+}
+
+// firstLine calls a function when the log gets its first line.
+type firstLine struct {
+	log  io.Writer
+	call func()
+	once sync.Once
+}
+
+func (l *firstLine) Write(text []byte) (int, error) {
+	l.once.Do(l.call)
+	return l.log.Write(text)
+}
+
 func TestATargetThatAppearsWithinTheLimitIsWaitedFor(t *testing.T) {
 	p := envtest.New(t)
-	port := closedPort(t)
-	go func() {
-		time.Sleep(100 * time.Millisecond)
-		listener, err := net.Listen("tcp", "127.0.0.1:"+port)
-		if err != nil {
-			return
-		}
-		defer listener.Close()
-		link, err := listener.Accept()
-		if err == nil {
-			link.Read(make([]byte, 20))
-			link.Write([]byte("+PONG\r\n"))
-			link.Close()
-		}
-	}()
+	port, socket := boundPort(t)
+	env.LogTo = &firstLine{log: env.LogTo, call: func() { serve(t, socket, "+PONG\r\n") }}
 	if err := Check(RedisTargets("127.0.0.1", port)); err != nil {
 		t.Error(err)
 	}

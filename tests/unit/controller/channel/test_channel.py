@@ -309,7 +309,8 @@ async def test_a_connection_without_a_report_is_closed(monkeypatch: pytest.Monke
         assert (lab.server.unproven, lab.server.buffered) == (0, 0)
 
 
-async def test_a_launcher_cannot_flood_the_operator() -> None:
+async def test_a_launcher_cannot_flood_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "PER_SECOND", 0.0)
     async with channel(pod()) as lab:
         peer = await lab.connect()
         for _ in range(30):
