@@ -133,6 +133,7 @@ def measured(plane: Plane, prometheus: Prometheus) -> Iterator[None]:
         prometheus.until("the loss", lost)
         prometheus.until("the recovery", "increase(dijob_recovery_duration_seconds_count[1h])")
         _report_progress(plane)
+        prometheus.until("its progress", "dijob_job_figure")
         prometheus.until("its phase", 'dijob_jobs{job_namespace="default", phase="Running"}')
         yield
     finally:
