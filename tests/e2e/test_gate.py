@@ -166,7 +166,7 @@ def whole_and_true(space: Space) -> None:
         right = all_told and len(told) == starts(space)
         return "" if right else f"{starts(space)} starts, told are {told}"
 
-    space.until("each start is told once", untold, 120)
+    space.until("the witness has each start once", untold, 120)
     for host, number, rank, nodes, own in told:
         assert host == f"world-{rank}"
         assert nodes.split(",")[int(rank)] == own, (

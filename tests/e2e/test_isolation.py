@@ -37,7 +37,7 @@ def until_told(space: Space, before: dict[str, dict[str, str]]) -> None:
         now = told(space)
         return "" if now == before else f"{now} instead of {before}"
 
-    space.until("all pods are told what they were told", problem, 120)
+    space.until("the annotations of all pods are as before", problem, 120)
 
 
 def repaired(space: Space, before: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:

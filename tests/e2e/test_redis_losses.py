@@ -108,7 +108,7 @@ def test_ranks_hear_again_when_somebodys_redis_server_was_away(space: Space) -> 
         said(space, "cannot receive messages, retrying"),
         REAL_SECONDS,
     )
-    space.until("nobody hears anybody", hear_nobody(space), REAL_SECONDS)
+    space.until("no rank hears another one", hear_nobody(space), REAL_SECONDS)
     space.kubectl("exec", "redis", "--", "rm", "/tmp/away")
     space.until("all hear each other again", hear_each_other(space), REAL_SECONDS)
     assert space.uids("ticks") == before
