@@ -1,4 +1,4 @@
-"""Records every change to a namespace's objects during a test, to assert short-lived states."""
+"""Records what would be gone when a test looks: each change to a namespace's objects, and logs."""
 
 import json
 import subprocess
@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from space import GATE, MAIN, Body, Space
 
@@ -44,6 +45,26 @@ def kept(space: Space, resource: str) -> Iterator[Diary]:
         watch.wait()
         reader.join()
         watch.stdout.close()
+
+
+@contextmanager
+def followed(space: Space, pod: str, into: Path, seconds: float = 60) -> Iterator[None]:
+    """Write the log of the pod's main container to a file. The pod may be deleted in the block,
+    which begins when kubectl has printed something: before that, kubectl may not have asked yet.
+    """
+    command = space.command("logs", "-f", pod, "-c", MAIN)
+    with into.open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as reader:
+        try:
+            space.until(
+                f"the log of {pod} is followed",
+                lambda: "" if into.stat().st_size else "nothing printed",
+                seconds,
+            )
+            yield
+            # kubectl ends by itself when it has printed the log of a pod that has ended.
+            reader.wait(90)
+        finally:
+            reader.kill()
 
 
 def exits(diary: Diary) -> dict[str, int]:

@@ -2,15 +2,13 @@
 traceback.
 """
 
-import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 from asked import asked
+from diary import followed
 from dijob.core.members import format_count
 from identity import Identity, identities
 from jobs import REAL_SECONDS, Body, program
@@ -62,23 +60,6 @@ LONG = {
     "ditask-torchrpc",
     "runner-torchrpc",
 }
-
-
-@contextmanager
-def followed(space: Space, pod: str, into: Path) -> Iterator[None]:
-    """Write the log of a pod, which is not empty, to a file while the pod is deleted."""
-    with into.open("w") as log:
-        reader = subprocess.Popen(space.command("logs", "-f", pod), stdout=log, stderr=log)
-        try:
-            # Otherwise, the pod can be gone before kubectl asks for its log.
-            space.until(
-                "the log is followed", lambda: "" if into.stat().st_size else "it is empty", 60
-            )
-            yield
-            reader.wait(90)
-        finally:
-            reader.kill()
-            reader.wait()
 
 
 def started(now: dict[str, Identity]) -> float:

@@ -4,18 +4,15 @@ deleted and created again, observed and evaluated.
 
 import copy
 import re
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 import yaml
 from demo import TARGET
-from diary import exits, kept
+from diary import exits, followed, kept
 from identity import identities
 from jobs import EXAMPLES, REAL_SECONDS
-from space import MAIN, Body, Space, measured
+from space import Body, Space, measured
 from volumes import volume
 
 pytestmark = pytest.mark.e2e
@@ -32,27 +29,6 @@ SAVED = re.compile(r"Saved iteration (\d+), exiting")
 GOES_ON = re.compile(r"Resumed from iteration (\d+)")
 ENDS = re.compile(r"in iteration (\d+): the training is complete")
 KEPT = re.compile(r"the policy of iteration (\d+) had a return of ([0-9.]+) in the training")
-
-
-@contextmanager
-def followed(space: Space, pod: str, log: Path) -> Iterator[None]:
-    """Record the log of the pod's main container, which would be deleted with the pod. The block
-    begins when kubectl has printed something: the pod may be deleted in the block.
-    """
-    command = space.command("logs", "-f", pod, "-c", MAIN)
-    with log.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file) as run:
-        try:
-            space.until(
-                f"the log of {pod} is followed",
-                lambda: "" if log.stat().st_size else "nothing printed",
-                REAL_SECONDS,
-            )
-            yield
-        finally:
-            # kubectl ends by itself when it has printed the log of a pod that has ended.
-            with suppress(subprocess.TimeoutExpired):
-                run.wait(60)
-            run.terminate()
 
 
 def evaluations(text: str) -> list[tuple[int, float]]:
@@ -94,7 +70,7 @@ def until_goes_on(space: Space, at_least: int) -> int:
 
 def suspend(space: Space, folder: Path) -> int:
     """Suspend the job, and return the iteration that its learner has saved."""
-    with followed(space, LEARNER, folder / "learner.log"):
+    with followed(space, LEARNER, folder / "learner.log", REAL_SECONDS):
         space.kubectl("patch", f"dijob/{NAME}", "--type=merge", "-p", '{"spec": {"suspend": true}}')
         waited = space.until_left(NAME)
         measured("seconds until a training that is suspended has no pods", f"{waited:.1f}")
@@ -123,7 +99,7 @@ def test_a_dqn_that_has_ended_is_applied_again_watched_evaluated_and_copied(
     with volume(space, "cartpole", tmp_path / "out"):
         space.kubectl("apply", "-f", str(EXAMPLES / "volume.yaml"))
         space.kubectl("apply", "-f", str(EXAMPLES / "cartpole-tasks.yaml"))
-        with followed(space, EVALUATOR, tmp_path / "first.log"):
+        with followed(space, EVALUATOR, tmp_path / "first.log", REAL_SECONDS):
             space.until_true(NAME, "Succeeded", REAL_SECONDS)
         begins_where_it_ended_when_it_is_applied_again(space, tmp_path)
         is_watched_evaluated_and_copied(space, tmp_path)
@@ -197,7 +173,7 @@ def with_target(body: Body, target: float) -> Body:
 
 def learns_to_the_end(space: Space, begun: int, log: Path) -> None:
     """Wait until the job, whose learner started from iteration `begun`, has succeeded."""
-    with followed(space, EVALUATOR, log):
+    with followed(space, EVALUATOR, log, REAL_SECONDS):
         space.until_true(NAME, "Succeeded", REAL_SECONDS)
         space.until("nobody runs any more", lambda: " ".join(still_running(space)), 60)
     text = log.read_text()
