@@ -47,10 +47,6 @@ def operators(space: Space) -> dict[str, str]:
     return {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in alive}
 
 
-def _besides_one(there: dict[str, str]) -> str:
-    return "" if len(there) == 1 and all(there.values()) else f"there are {there}"
-
-
 @contextmanager
 def without_power(space: Space, node: str) -> Iterator[None]:
     """Cut the power of a node during the block. Afterwards it is back, and an operator is ready."""
@@ -73,8 +69,6 @@ def whole_again(space: Space, with_operator: bool, bound: int) -> None:
     """Check that a job on all nodes recovers within `bound` seconds after one node (the operator's
     or another) has fallen silent, without counted failures.
     """
-    # An earlier test file may have restarted the operator, and its old pod may still be there.
-    space.until("one operator is left", lambda: _besides_one(operators(space)), 60)
     ((operator, home),) = operators(space).items()
     space.apply(world())
     space.until_true("world", "PeersReady")
